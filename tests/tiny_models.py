@@ -160,8 +160,8 @@ def pad_further(sequences: Sequences, more: int, filling: Tensor | float) -> Seq
     """The same sequences with more padding, and something else in all of it."""
     values = torch.nn.functional.pad(sequences.values, (0, 0) * (sequences.values.dim() - 2) + (0, more))
     longer = Sequences(values, sequences.lengths)
-    real = longer.real.view(*longer.real.shape, *[1] * (values.dim() - 2))
-    return Sequences(torch.where(real, values, torch.as_tensor(filling, dtype=values.dtype)), sequences.lengths)
+    valid = longer.valid.view(*longer.valid.shape, *[1] * (values.dim() - 2))
+    return Sequences(torch.where(valid, values, torch.as_tensor(filling, dtype=values.dtype)), sequences.lengths)
 
 
 def full_logits(model: Seq2Seq, source: Sequences, tokens: Tensor) -> Tensor:

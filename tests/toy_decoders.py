@@ -1,7 +1,7 @@
-"""Two decoders small enough to know everything about, and the slow, sure ways to check what is decoded.
+"""Two tiny decoders, and slow but simple algorithms that check the results of decoding.
 
-`TableModel` looks its logits up by the last two tokens; `HistoryModel` computes them from all that was
-said and from the source, and keeps what was said in a preallocated cache, as a Transformer does.
+`TableModel` reads its logits from a table by the last two tokens; `HistoryModel` computes them from all past tokens and
+from the source, and stores the past in a preallocated cache, as a Transformer does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BOS, EOS, WORDS = 1, 2, (3, 4, 5)
 
 @dataclass(frozen=True)
 class Forbid:
-    """A rule: these tokens are never said."""
+    """A logits processor that forbids some tokens."""
 
     ids: tuple[int, ...]
 
@@ -35,7 +35,7 @@ class TableState:
 
 
 class TableModel:
-    """Next-token logits from a table of the last two tokens; it has no source."""
+    """Next-token logits from a table of the last two tokens, without a source."""
 
     def __init__(self, seed: int = 0, scale: float = 1.5):
         random = torch.Generator().manual_seed(seed)
@@ -45,8 +45,8 @@ class TableModel:
         return TableState(torch.zeros(rows, dtype=torch.long))
 
     def step(self, tokens: Tensor, state: TableState) -> tuple[Tensor, TableState]:
-        before = torch.cat([state.last[:, None], tokens[:, :-1]], dim=1)
-        return self.table[before, tokens], TableState(tokens[:, -1])
+        previous = torch.cat([state.last[:, None], tokens[:, :-1]], dim=1)
+        return self.table[previous, tokens], TableState(tokens[:, -1])
 
     def forward_logits(self, source: Sequences | None, tokens: Tensor) -> Tensor:
         padded = torch.nn.functional.pad(tokens, (1, 0))
@@ -55,13 +55,13 @@ class TableModel:
 
 @dataclass(frozen=True)
 class HistoryState:
-    cache: Tensor  # (row, room, width), written in place
+    cache: Tensor  # (row, max_length, width), written in place
     time: Tensor  # (row,)
     memory: Tensor  # (row, width)
 
 
 class HistoryModel:
-    """Logits from all that was said, weighted by position, and from the source."""
+    """Logits from all past tokens, weighted by position, and from the source."""
 
     def __init__(self, seed: int = 0, width: int = 7, scale: float = 2.0):
         random = torch.Generator().manual_seed(seed)
@@ -70,13 +70,13 @@ class HistoryModel:
 
     def memory(self, source: Sequences) -> Tensor:
         positions = torch.arange(1, source.values.size(1) + 1, dtype=torch.float64)
-        weights = positions.cos() * source.real
+        weights = positions.cos() * source.valid
         return (weights[:, :, None] * self.embeddings[source.values]).sum(dim=1)
 
     def start(self, source: Sequences | None, rows: int, max_length: int) -> HistoryState:
         width = self.embeddings.size(1)
         memory = torch.zeros(rows, width, dtype=torch.float64) if source is None else self.memory(source)
-        # What is not written yet is full of nonsense, so that reading it cannot go unnoticed.
+        # Unwritten positions contain a huge number, so that a model that reads them fails its tests.
         cache = torch.full((rows, max_length, width), 1e6, dtype=torch.float64)
         return HistoryState(cache, torch.zeros(rows, dtype=torch.long), memory)
 
@@ -85,7 +85,7 @@ class HistoryModel:
         rows = torch.arange(tokens.size(0))[:, None]
         state.cache[rows, times] = self.embeddings[tokens]
         positions = torch.arange(state.cache.size(1))
-        visible = positions <= times[:, :, None]  # (row, new, room)
+        visible = positions <= times[:, :, None]  # (row, new, max_length)
         weights = (positions + 1.0).double().sin()
         past = torch.where(visible[..., None], weights[:, None] * state.cache[:, None], 0).sum(dim=2)
         logits = torch.tanh(past + state.memory[:, None]) @ self.readout
@@ -99,14 +99,14 @@ class HistoryModel:
 
 
 def random_source(rows: int, seed: int = 0) -> Sequences:
-    """Sources of different length."""
+    """Random sources of different lengths."""
     random = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, 6, (rows,), generator=random).tolist()
     return Sequences.of([torch.randint(3, VOCAB, (n,), generator=random).tolist() for n in lengths])
 
 
 def select_rows(sequences: Sequences | None, rows: list[int]) -> Sequences | None:
-    """Some rows, cut to what they need."""
+    """Some rows of a batch, without superfluous padding."""
     if sequences is None:
         return None
     lengths = sequences.lengths[rows]
@@ -114,7 +114,7 @@ def select_rows(sequences: Sequences | None, rows: list[int]) -> Sequences | Non
 
 
 def next_log_probabilities(model, source: Sequences | None, tokens: tuple[int, ...]) -> list[float]:
-    """The log-probability of every token after <bos> and `tokens`, read one by one from the start."""
+    """The log-probability of every token after <bos> and `tokens`, which are read one by one."""
     state = model.start(source, 1, len(tokens) + 1)
     for token in (BOS, *tokens):
         logits, state = model.step(torch.tensor([[token]]), state)
@@ -126,25 +126,25 @@ def rescore(model, source: Sequences | None, tokens: tuple[int, ...]) -> list[fl
     return [next_log_probabilities(model, source, tokens[:t])[token] for t, token in enumerate(tokens)]
 
 
-def all_answers(model, source: Sequences | None, max_length: int) -> Iterator[tuple[tuple[int, ...], float, bool]]:
-    """All that can be said in `max_length` tokens: (tokens without <eos>, log-probability, finished)."""
+def all_outputs(model, source: Sequences | None, max_length: int) -> Iterator[tuple[tuple[int, ...], float, bool]]:
+    """All outputs of at most `max_length` tokens: (tokens without <eos>, log-probability, finished)."""
 
     def extend(tokens: tuple[int, ...], total: float):
         if len(tokens) == max_length:
             yield tokens, total, False
             return
-        following = next_log_probabilities(model, source, tokens)
-        yield tokens, total + following[EOS], True
+        scores = next_log_probabilities(model, source, tokens)
+        yield tokens, total + scores[EOS], True
         for word in WORDS:
-            yield from extend((*tokens, word), total + following[word])
+            yield from extend((*tokens, word), total + scores[word])
 
     yield from extend((), 0.0)
 
 
-def best_answers(model, source: Sequences | None, max_length: int, score: Callable[[float, int], float]):
-    """Brute force: every answer with its score, best first."""
-    answers = [
+def best_outputs(model, source: Sequences | None, max_length: int, score: Callable[[float, int], float]):
+    """Brute force: every possible output with its score, best first."""
+    outputs = [
         (score(total, len(tokens) + finished), tokens, finished)
-        for tokens, total, finished in all_answers(model, source, max_length)
+        for tokens, total, finished in all_outputs(model, source, max_length)
     ]
-    return sorted(answers, key=lambda answer: -answer[0])
+    return sorted(outputs, key=lambda output: -output[0])

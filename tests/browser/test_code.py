@@ -115,7 +115,7 @@ def test_what_comes_next_and_how_it_is_searched(look, page, run):
         assert (answer.score, answer.log_probability) == pytest.approx(
             (told["score"], told["log_probability"]), abs=1e-5
         )
-        assert list(range(len(left["tree"].branches))) == shown(page, ".search-tree")["numbers"]
+        assert list(range(len(left["tree"].nodes))) == shown(page, ".search-tree")["numbers"]
     found = look("decode", run, "Teacher forcing against free running", target="the cat")["found"]
     told = shown(page, ".exposure > div:last-child")
     for name in ("forced_loss", "free_loss", "truth_after_own_loss"):

@@ -1,4 +1,4 @@
-"""Every decoder there is takes the decoder exam."""
+"""Every decoder fulfills the decoder contract."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tiny_models import (
 )
 from toy_decoders import VOCAB, HistoryModel, TableModel, random_source
 
-# Cells, looks and positions that no family pairs already.
+# Combinations of cells, attentions and positions that no family has.
 MORE_FAMILIES = {
     "recurrent, lstm and additive": seq2seq_settings(
         recurrent_encoder("lstm"), recurrent_decoder("lstm", "additive"), "none"
@@ -46,8 +46,8 @@ MORE_FAMILIES = {
 }
 
 
-def window(**changes) -> ModelSettings:
-    """A language model that sees the last few tokens."""
+def mlp(**changes) -> ModelSettings:
+    """A language model whose context is the last few tokens."""
     settings = MLPDecoderSettings(width=WIDTH, hidden=7, dropout=0.2, **changes)
     return ModelSettings(target=TextTarget(embedding=TokenEmbeddingSettings(positions="none")), decoder=settings)
 
@@ -62,7 +62,7 @@ LANGUAGE_MODELS = {
         target=TextTarget(embedding=TokenEmbeddingSettings(positions="rotary")),
         decoder=transformer(norm="rms", activation="swiglu", kv_heads=1),
     ),
-    "gpt, alibi and smooth": ModelSettings(
+    "gpt, alibi and gelu": ModelSettings(
         target=TextTarget(embedding=TokenEmbeddingSettings(positions="alibi")),
         decoder=transformer(activation="gelu-tanh"),
     ),
@@ -88,10 +88,10 @@ LANGUAGE_MODELS = {
         target=TextTarget(embedding=TokenEmbeddingSettings(positions="none")),
         decoder=recurrent_decoder("lstm", "none"),
     ),
-    "window, linear": window(context=3, depth=0),
-    "window, mlp": window(context=4, depth=2),
-    "window, the last token alone": window(context=1, depth=1),
-    "window, wider than the text": window(context=12, depth=1),
+    "mlp, linear": mlp(context=3, depth=0),
+    "mlp, two layers": mlp(context=4, depth=2),
+    "mlp, context of one token": mlp(context=1, depth=1),
+    "mlp, context longer than the text": mlp(context=12, depth=1),
     "language model, regularized": ModelSettings(
         target=TextTarget(embedding=TokenEmbeddingSettings(positions="none", scale=False)),
         decoder=recurrent_decoder("lstm", "none").with_(
@@ -99,13 +99,13 @@ LANGUAGE_MODELS = {
             awd=AWDSettings(embedding_dropout=0.1, input_dropout=0.2, weight_dropout=0.3, output_dropout=0.4),
         ),
     ),
-    "language model, narrow at last": ModelSettings(
+    "language model, narrow last layer": ModelSettings(
         target=TextTarget(embedding=TokenEmbeddingSettings(positions="none")),
         decoder=recurrent_decoder("lstm", "none").with_(depth=2, embedding_width=5, projection="last-layer"),
     ),
 }
 
-# These differ from the others in nothing that the exam asks about.
+# These differ from the others in nothing that the contract tests.
 OTHER_NORMS = ["transformer, rms norm", "transformer, batch norm", "transformer, power norm"]
 
 
@@ -120,15 +120,15 @@ def language_model(name: str):
 
 
 def seq2seq_case(name: str, build) -> DecoderCase:
-    """A real model; its sources have three different lengths."""
+    """A sequence-to-sequence model; its sources have three different lengths."""
     return DecoderCase(name, partial(build, name), TARGET_SIZE, lambda: sources([4, 2, 5], seed=3), full_logits, 2e-5)
 
 
 NGRAM_MODELS = {
-    "pairs, back-off": (2, "back-off"),
-    "four in a row, back-off": (4, "back-off"),
-    "three in a row, Kneser-Ney": (3, "kneser-ney"),
-    "seven in a row, modified Kneser-Ney": (7, "modified-kneser-ney"),
+    "bigrams, back-off": (2, "back-off"),
+    "4-grams, back-off": (4, "back-off"),
+    "trigrams, Kneser-Ney": (3, "kneser-ney"),
+    "7-grams, modified Kneser-Ney": (7, "modified-kneser-ney"),
 }
 
 
@@ -140,11 +140,11 @@ def ngram_decoder(name: str):
 def language_model_case(name: str, build=language_model) -> DecoderCase:
     """A language model, which has no source."""
 
-    def read(model, _, tokens: Tensor) -> Tensor:
+    def forward(model, _, tokens: Tensor) -> Tensor:
         lengths = torch.full((len(tokens),), tokens.size(1))
         return model(Batch(None, Sequences(tokens, lengths), tokens, torch.arange(len(tokens))))
 
-    return DecoderCase(name, partial(build, name), TARGET_SIZE, None, read, 2e-5)
+    return DecoderCase(name, partial(build, name), TARGET_SIZE, None, forward, 2e-5)
 
 
 def make_ensemble(*names: str) -> Ensemble:
@@ -163,13 +163,13 @@ def optimized_model(name: str):
 
 
 def native_case(name: str) -> DecoderCase:
-    """A native twin; the model it is made from reads the whole."""
+    """A native model; the full logits are those of the model it is made from."""
 
-    def read(_, source: Sequences, tokens: Tensor) -> Tensor:
+    def forward(_, source: Sequences, tokens: Tensor) -> Tensor:
         return full_logits(tiny_model(name), source, tokens)
 
     return DecoderCase(
-        f"native {name}", partial(optimized_model, name), TARGET_SIZE, lambda: sources([4, 2, 5], seed=3), read, 2e-5
+        f"native {name}", partial(optimized_model, name), TARGET_SIZE, lambda: sources([4, 2, 5], seed=3), forward, 2e-5
     )
 
 
@@ -186,26 +186,26 @@ ALL_DECODERS = [
 ]
 
 
-@pytest.mark.parametrize("candidate", ALL_DECODERS, ids=str)
+@pytest.mark.parametrize("case", ALL_DECODERS, ids=str)
 class TestDecoderContract(DecoderContract):
-    """The exam, for all of them."""
+    """The contract, for all decoders."""
 
 
 def small_batch_case(name: str, case: DecoderCase) -> DecoderCase:
-    """The twin that steps a few rows by kernels of its own; the model it is made from reads the whole."""
+    """The copy with fused kernels for small batches; the full logits are those of the model it is made from."""
 
     def build():
         from seq2see.decoding.small_batch import make_small_batch_model
 
         return make_small_batch_model(case.build())
 
-    def read(optimized_model, source: Sequences | None, tokens: Tensor) -> Tensor:
+    def forward(optimized_model, source: Sequences | None, tokens: Tensor) -> Tensor:
         return case.full_logits(optimized_model.model, source, tokens)
 
-    return replace(case, name=name, build=build, full_logits=read)
+    return replace(case, name=name, build=build, full_logits=forward)
 
 
-FEW_ROWS = [
+SMALL_BATCH_CASES = [
     small_batch_case("transformer, post-norm", seq2seq_case("transformer, post-norm", tiny_model)),
     small_batch_case("gpt, as GPT-2", language_model_case("gpt, as GPT-2")),
 ]
@@ -213,14 +213,14 @@ FEW_ROWS = [
 
 @pytest.mark.long
 @pytest.mark.triton
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the exam is on a CPU; beside a GPU nobody interprets kernels")
-@pytest.mark.parametrize("candidate", FEW_ROWS, ids=str)
-class TestFewRows(DecoderContract):
-    """The exam, for those that only triton runs."""
+@pytest.mark.skipif(torch.cuda.is_available(), reason="on a machine with a GPU triton does not interpret kernels")
+@pytest.mark.parametrize("case", SMALL_BATCH_CASES, ids=str)
+class TestSmallBatchModels(DecoderContract):
+    """The contract, for models whose kernels only triton runs."""
 
     @pytest.fixture(autouse=True)
     def few_programs(self, monkeypatch):
-        """An interpreter walks through one program after another."""
+        """The interpreter runs one program after the other."""
         from seq2see.kernels import fused_linear
 
         monkeypatch.setattr(fused_linear, "PROGRAMS", 4)

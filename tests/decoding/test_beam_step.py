@@ -1,4 +1,4 @@
-"""The C++ twins of a beam search's turn say what the plain ones say, to the last bit."""
+"""The C++ functions of beam search give the results of the PyTorch functions, to the last bit."""
 
 from dataclasses import replace
 from functools import cache
@@ -18,7 +18,7 @@ from seq2see.decoding.hypotheses import History
 from seq2see.decoding.length_penalties import Average, NoPenalty
 from toy_decoders import EOS, HistoryModel, random_source
 
-INFINITE = float("inf")
+INFINITY = float("inf")
 MAX_LENGTH = 7
 
 
@@ -27,8 +27,8 @@ def library():
     return load_native_library().library or pytest.skip(str(load_native_library().reason))
 
 
-def drawn(shape, values, random):
-    """Few different values, so that many are equal; the lowest is minus infinity."""
+def random_scores(shape, values, random):
+    """Random scores with few different values, so that many are equal; the lowest is minus infinity."""
     return torch.randint(0, values, shape, generator=random).div(values).log()
 
 
@@ -40,7 +40,7 @@ def history_of(rows, random, time=3):
     return History(tokens, log_probabilities, torch.zeros(rows, dtype=torch.long), time)
 
 
-def live_of(sums, random, done=None):
+def live_beams(sums, random, done=None):
     done = torch.zeros(sums.size(0), dtype=torch.bool) if done is None else done
     rows = torch.arange(sums.numel()).view(sums.shape)
     return LiveBeams(sums.sort(dim=1, descending=True).values, done, history_of(sums.numel(), random), rows)
@@ -53,13 +53,13 @@ def assert_same_history(mine, theirs):
     assert mine.time == theirs.time
 
 
-def assert_same_turn(scores, beams):
+def assert_same_step(scores, beams):
     mine, theirs = native_beam_step(scores, beams), torch_beam_step(scores, beams)
     assert mine.sums.tolist() == theirs.sums.tolist()
     for name in ("tokens", "log_probabilities", "parents"):
         assert getattr(mine.step, name).tolist() == getattr(theirs.step, name).tolist(), name
     assert_same_history(mine.history, theirs.history)
-    assert mine.maybe_exhausted == bool((theirs.sums[:, 0] == -INFINITE).any())
+    assert mine.maybe_exhausted == bool((theirs.sums[:, 0] == -INFINITY).any())
     is_eos = theirs.ended_candidates and theirs.ended_candidates.is_eos & ~beams.done[:, None]
     assert (mine.ended_candidates is not None) == (is_eos is not None and bool(is_eos.any()))
     if mine.ended_candidates is not None:
@@ -70,27 +70,27 @@ def assert_same_turn(scores, beams):
 
 @given(
     shape=st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 4, 5, 32])),
-    vocabulary=st.sampled_from([3, 4, 7, 63, 64, 65, 131, 700]),
+    vocab_size=st.sampled_from([3, 4, 7, 63, 64, 65, 131, 700]),
     values=st.sampled_from([1, 2, 5, 10**6]),
-    far=st.sampled_from([0.0, 1e8]),
+    offset=st.sampled_from([0.0, 1e8]),
     seed=st.integers(0, 999),
 )
-def test_a_native_turn_is_a_plain_turn(shape, vocabulary, values, far, seed):
-    """Ties, impossible tokens, dead hypotheses, inputs that are done, sums beside which scores are rounded away."""
+def test_a_native_beam_step_equals_the_torch_beam_step(shape, vocab_size, values, offset, seed):
+    """With ties, impossible tokens, impossible hypotheses, inputs that are done, and sums that absorb the scores."""
     random = torch.Generator().manual_seed(seed)
-    scores = drawn((shape[0] * shape[1], vocabulary), values, random)
-    scores[:, EOS] += torch.randint(0, 2, (1,), generator=random)  # now and then likely
+    scores = random_scores((shape[0] * shape[1], vocab_size), values, random)
+    scores[:, EOS] += torch.randint(0, 2, (1,), generator=random)  # in some cases likely
     done = torch.rand(shape[0], generator=random) < 0.3
-    assert_same_turn(scores, live_of(drawn(shape, 5, random) - far, random, done))
+    assert_same_step(scores, live_beams(random_scores(shape, 5, random) - offset, random, done))
 
 
 @pytest.mark.parametrize("ends", [(-1.0, -9.0), (-9.0, -1.0)], ids=["falling", "rising"])
-def test_a_large_vocabulary_is_ranked_wherever_the_best_stand(is_eos):
+def test_a_large_vocabulary_is_ranked_wherever_the_best_scores_are(ends):
     random = torch.Generator().manual_seed(0)
-    scores = torch.linspace(*is_eos, 8003).repeat(8, 1)
-    scores[:, 4000:4100] = -0.5  # a hundred equals, of which the first are taken
-    assert_same_turn(scores, live_of(torch.rand(2, 4, generator=random), random))
-    assert set(native_beam_step(scores, live_of(torch.zeros(2, 4), random)).step.tokens.tolist()) == {
+    scores = torch.linspace(*ends, 8003).repeat(8, 1)
+    scores[:, 4000:4100] = -0.5  # a hundred equal scores, of which the first are selected
+    assert_same_step(scores, live_beams(torch.rand(2, 4, generator=random), random))
+    assert set(native_beam_step(scores, live_beams(torch.zeros(2, 4), random)).step.tokens.tolist()) == {
         4000,
         4001,
         4002,
@@ -98,52 +98,52 @@ def test_a_large_vocabulary_is_ranked_wherever_the_best_stand(is_eos):
     }
 
 
-def test_the_least_that_is_better_gets_in():
-    """The first eight are equal; what stands far behind them is better by the last bit."""
+def test_a_score_that_is_better_by_the_last_bit_is_selected():
+    """The first eight are equal; a later score is better by the last bit."""
     scores = torch.full((4, 200), -2.0)
     scores[:, 3:11], scores[:, 150] = -1.0, torch.nextafter(torch.tensor(-1.0), torch.tensor(0.0))
-    beams = live_of(torch.tensor([[0.0, -9.0, -9.0, -9.0]]), torch.Generator())
+    beams = live_beams(torch.tensor([[0.0, -9.0, -9.0, -9.0]]), torch.Generator())
     assert native_beam_step(scores, beams).step.tokens.tolist() == [150, 3, 4, 5]
-    assert_same_turn(scores, beams)
+    assert_same_step(scores, beams)
 
 
-def test_of_equal_sums_the_one_with_the_better_token_comes_first():
-    """Beside a sum of -1e8 both scores are nothing: token 5 is better, though token 3 stands earlier."""
-    scores = torch.full((2, 9), -INFINITE)
+def test_among_equal_sums_the_better_token_comes_first():
+    """The sum of -1e8 absorbs both scores: token 5 is better, though token 3 has the lower id."""
+    scores = torch.full((2, 9), -INFINITY)
     scores[:, 3], scores[:, 5] = -1.0, -0.5
-    beams = live_of(torch.tensor([[-1e8, -INFINITE]]), torch.Generator())
+    beams = live_beams(torch.tensor([[-1e8, -INFINITY]]), torch.Generator())
     assert native_beam_step(scores, beams).step.tokens.tolist() == [5, 3]
-    assert_same_turn(scores, beams)
+    assert_same_step(scores, beams)
 
 
-def test_rows_of_scores_may_lie_apart():
+def test_rows_of_scores_need_not_be_contiguous():
     random = torch.Generator().manual_seed(1)
-    scores = drawn((4, 3, 70), 50, random)[:, 1]
+    scores = random_scores((4, 3, 70), 50, random)[:, 1]
     assert not scores.is_contiguous()
-    assert_same_turn(scores, live_of(torch.zeros(2, 2), random))
+    assert_same_step(scores, live_beams(torch.zeros(2, 2), random))
 
 
-def test_what_was_said_before_stays_as_it_was():
+def test_the_old_history_is_not_changed():
     random = torch.Generator().manual_seed(2)
-    beams = live_of(torch.rand(1, 4, generator=random), random)
-    before = [part.clone() for part in (beams.history.tokens, beams.history.log_probabilities, beams.sums)]
-    native_beam_step(drawn((4, 70), 50, random), beams)
+    beams = live_beams(torch.rand(1, 4, generator=random), random)
+    before = [tensor.clone() for tensor in (beams.history.tokens, beams.history.log_probabilities, beams.sums)]
+    native_beam_step(random_scores((4, 70), 50, random), beams)
     after = (beams.history.tokens, beams.history.log_probabilities, beams.sums)
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
 
 
 @pytest.mark.parametrize("place", [0, 69, 100, 8002])
-def test_a_score_that_is_not_a_number_is_left_to_the_plain_twin(place):
+def test_nan_scores_are_left_to_torch(place):
     random = torch.Generator().manual_seed(3)
-    scores, beams = drawn((4, 8003), 50, random), live_of(torch.zeros(2, 2), random)
+    scores, beams = random_scores((4, 8003), 50, random), live_beams(torch.zeros(2, 2), random)
     assert native_beam_step(scores, beams) is not None
     scores[3, place] = float("nan")
     assert native_beam_step(scores, beams) is None
 
 
-def test_what_cplusplus_cannot_read_is_left_to_the_plain_twin():
+def test_unsupported_tensors_are_left_to_torch():
     random = torch.Generator().manual_seed(4)
-    scores, beams = drawn((4, 70), 50, random), live_of(torch.zeros(2, 2), random)
+    scores, beams = random_scores((4, 70), 50, random), live_beams(torch.zeros(2, 2), random)
     assert native_beam_step(scores, beams) is not None
     assert native_beam_step(scores.double(), beams) is None
     assert native_beam_step(scores.T.contiguous().T, beams) is None
@@ -151,16 +151,16 @@ def test_what_cplusplus_cannot_read_is_left_to_the_plain_twin():
     assert native_beam_step(scores, replace(beams, sums=beams.sums.double())) is None
     assert native_beam_step(scores, replace(beams, sums=torch.zeros(2, 4)[:, ::2])) is None
     assert native_beam_step(scores, replace(beams, done=torch.zeros(4, dtype=torch.bool)[::2])) is None
-    wide = live_of(torch.zeros(1, 33), random)
-    assert native_beam_step(drawn((33, 70), 50, random), wide) is None
+    wide = live_beams(torch.zeros(1, 33), random)
+    assert native_beam_step(random_scores((33, 70), 50, random), wide) is None
 
 
-def test_numbers_of_another_kind_by_default_change_nothing():
+def test_the_default_dtype_has_no_effect():
     random = torch.Generator().manual_seed(6)
-    scores, beams = drawn((4, 70), 50, random), live_of(torch.rand(2, 2, generator=random), random)
+    scores, beams = random_scores((4, 70), 50, random), live_beams(torch.rand(2, 2, generator=random), random)
     torch.set_default_dtype(torch.float64)
     try:
-        assert_same_turn(scores, beams)
+        assert_same_step(scores, beams)
     finally:
         torch.set_default_dtype(torch.float32)
 
@@ -168,31 +168,31 @@ def test_numbers_of_another_kind_by_default_change_nothing():
 @given(
     shape=st.tuples(st.integers(1, 3), st.integers(1, 5)), values=st.sampled_from([1, 2, 4]), seed=st.integers(0, 999)
 )
-def test_native_keeping_is_plain_keeping(shape, values, seed):
+def test_native_add_finished_equals_torch_add_finished(shape, values, seed):
     random = torch.Generator().manual_seed(seed)
     rows = shape[0] * shape[1]
     older = BeamHypotheses.of(
-        drawn(shape, values, random).sort(dim=1, descending=True).values, history_of(rows, random, 2)
+        random_scores(shape, values, random).sort(dim=1, descending=True).values, history_of(rows, random, 2)
     )
     parents = torch.randint(0, rows, shape, generator=random)
-    finished = FinishedCandidates(drawn(shape, values, random), parents, history_of(rows, random, 3))
-    scores = drawn((rows, 3, 11), 50, random)[:, 1]
+    finished = FinishedCandidates(random_scores(shape, values, random), parents, history_of(rows, random, 3))
+    scores = random_scores((rows, 3, 11), 50, random)[:, 1]
     mine, theirs = native_add_finished(older, finished, scores), torch_add_finished(older, finished, scores)
     for name in BeamHypotheses.__dataclass_fields__:
         assert getattr(mine, name).tolist() == getattr(theirs, name).tolist(), name
 
 
-def test_a_worth_that_is_not_a_number_is_left_to_the_plain_twin():
+def test_nan_hypothesis_scores_are_left_to_torch():
     random = torch.Generator().manual_seed(5)
-    older, scores = BeamHypotheses.of(torch.zeros(1, 2), history_of(2, random)), drawn((2, 11), 50, random)
-    parents, worth = torch.zeros(1, 2, dtype=torch.long), torch.tensor([[0.0, float("nan")]])
-    finished = FinishedCandidates(worth, parents, history_of(2, random))
+    older, scores = BeamHypotheses.of(torch.zeros(1, 2), history_of(2, random)), random_scores((2, 11), 50, random)
+    parents, finished_scores = torch.zeros(1, 2, dtype=torch.long), torch.tensor([[0.0, float("nan")]])
+    finished = FinishedCandidates(finished_scores, parents, history_of(2, random))
     assert native_add_finished(older, finished, scores) is None
     assert native_add_finished(older, replace(finished, scores=torch.zeros(1, 2)), scores) is not None
 
 
-@pytest.mark.parametrize("stop", [stop_when_unbeatable, stop_when_full])
-@pytest.mark.parametrize("penalty", [NoPenalty(), Average(alpha=0.4)], ids=repr)
+@pytest.mark.parametrize("stopping_rule", [stop_when_unbeatable, stop_when_full])
+@pytest.mark.parametrize("length_penalty", [NoPenalty(), Average(alpha=0.4)], ids=repr)
 def test_a_whole_search_is_the_same_with_and_without_cplusplus(length_penalty, stopping_rule, monkeypatch):
     for seed in range(4):
         model, source = HistoryModel(seed), random_source(7, seed)
@@ -203,12 +203,12 @@ def test_a_whole_search_is_the_same_with_and_without_cplusplus(length_penalty, s
         assert mine == decode(model, source, BeamSampler(3, length_penalty, stopping_rule), Limits(6))
 
 
-def test_a_search_on_a_cpu_takes_the_native_way(monkeypatch):
+def test_a_search_on_a_cpu_uses_the_native_functions(monkeypatch):
     monkeypatch.setattr(beam_step, "torch_beam_step", None)
     monkeypatch.setattr(beam_hypotheses, "torch_add_finished", None)
     assert decode(HistoryModel(0), random_source(2), BeamSampler(3), Limits(6))
 
 
-def test_nobody_waits_for_a_compiler_to_spare_microseconds(monkeypatch):
-    monkeypatch.setattr(compiler, "_load_once", cache(lambda: pytest.fail("a library was looked for")))
+def test_a_beam_step_does_not_wait_for_the_compiler(monkeypatch):
+    monkeypatch.setattr(compiler, "_load_once", cache(lambda: pytest.fail("the library was searched for")))
     assert native_library_if_loaded() is None

@@ -1,4 +1,4 @@
-"""Work that nobody waits for any longer ends between two of its steps; other work goes on."""
+"""Cancelled work ends between two of its steps; other work continues."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from seq2see.decoding.search_tree import trace_search
 from toy_decoders import HistoryModel, random_source
 
 
-class GoneError(Exception):
-    """Whoever waited has gone."""
+class CancelledError(Exception):
+    """The work was cancelled."""
 
 
-class Waiter:
-    """Somebody who waits for so many steps."""
+class CancelAfter:
+    """Cancels the work after some checks."""
 
     def __init__(self, steps: int):
         self.steps = steps
@@ -31,11 +31,11 @@ class Waiter:
     def __call__(self) -> None:
         self.steps -= 1
         if self.steps < 0:
-            raise GoneError
+            raise CancelledError
 
 
-class Counts:
-    """A model of numbers that counts its steps."""
+class StepCounter:
+    """A forecasting model that counts its steps."""
 
     steps = 0
 
@@ -47,47 +47,47 @@ class Counts:
         return new[:, :, None], state
 
 
-@pytest.mark.parametrize("chooser", [GreedySampler(), BeamSampler(3)], ids=["greedy", "beam"])
+@pytest.mark.parametrize("sampler", [GreedySampler(), BeamSampler(3)], ids=["greedy", "beam"])
 @pytest.mark.parametrize("search", [decode, trace_search])
-def test_a_search_ends_between_two_steps(search, sampler):
-    model, asked = HistoryModel(1), []
+def test_a_cancelled_search_ends_between_two_steps(search, sampler):
+    model, steps = HistoryModel(1), []
     step = model.step
-    model.step = lambda tokens, state: asked.append(1) or step(tokens, state)
-    given = (model, random_source(1, 1), sampler, Limits(50), [MinNewTokens(50)])
-    with pytest.raises(GoneError), cancellable(Waiter(4)):
-        search(*given)
-    assert len(asked) == 5
-    assert search(*given)  # afterwards nobody is asked
+    model.step = lambda tokens, state: steps.append(1) or step(tokens, state)
+    arguments = (model, random_source(1, 1), sampler, Limits(50), [MinNewTokens(50)])
+    with pytest.raises(CancelledError), cancellable(CancelAfter(4)):
+        search(*arguments)
+    assert len(steps) == 5
+    assert search(*arguments)  # afterwards it is not cancelled
 
 
-def test_going_on_with_numbers_ends_too():
-    model = Counts()
-    with pytest.raises(GoneError), cancellable(Waiter(3)):
+def test_a_cancelled_forecast_ends_too():
+    model = StepCounter()
+    with pytest.raises(CancelledError), cancellable(CancelAfter(3)):
         forecast(model, torch.zeros(1, 2), 50)
     assert model.steps == 3
 
 
-def test_another_thread_is_not_asked():
-    found = []
-    with cancellable(Waiter(0)):
-        thread = threading.Thread(target=lambda: found.append(check_cancelled()))
+def test_other_threads_are_not_cancelled():
+    results = []
+    with cancellable(CancelAfter(0)):
+        thread = threading.Thread(target=lambda: results.append(check_cancelled()))
         thread.start()
         thread.join()
-        with pytest.raises(GoneError):
+        with pytest.raises(CancelledError):
             check_cancelled()
-    assert found == [None]
+    assert results == [None]
 
 
-def test_who_waits_within_is_asked_first():
-    with cancellable(Waiter(0)):
-        with cancellable(Waiter(5)):
+def test_the_inner_context_applies():
+    with cancellable(CancelAfter(0)):
+        with cancellable(CancelAfter(5)):
             check_cancelled()
-        with pytest.raises(GoneError):
+        with pytest.raises(CancelledError):
             check_cancelled()
 
 
-def test_an_answer_is_the_same_whoever_waits():
-    given = (HistoryModel(2), random_source(2, 2), BeamSampler(2), Limits(6), (), Sequences.of([[3], []]))
+def test_cancellation_checks_do_not_change_the_result():
+    arguments = (HistoryModel(2), random_source(2, 2), BeamSampler(2), Limits(6), (), Sequences.of([[3], []]))
     with cancellable(lambda: None):
-        watched = decode(*given)
-    assert watched == decode(*given)
+        checked = decode(*arguments)
+    assert checked == decode(*arguments)

@@ -1,4 +1,4 @@
-"""The loop itself: rows alone and together, forced prefixes, limits, streaming, stopping."""
+"""The decoding loop: rows alone and in batches, forced prefixes, limits, streaming, stopping."""
 
 from itertools import chain
 
@@ -30,12 +30,12 @@ from toy_decoders import (
 )
 
 SAMPLERS = [GreedySampler(), RandomSampler(3, width=2), BeamSampler(3), BeamSampler(4, Average())]
-every_chooser = pytest.mark.parametrize("chooser", SAMPLERS, ids=lambda sampler: type(sampler).__name__)
+every_sampler = pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: type(sampler).__name__)
 LIMITS = Limits(max_new_tokens=5)
 PREFIXES = Sequences.of([[3, 4, 5, 3], [], [5], [4, 4], [3, 3, 3], [4], [5, 3]])
 
 
-def same(left, right):
+def assert_same(left, right):
     assert [[answer.tokens for answer in row] for row in left] == [[answer.tokens for answer in row] for row in right]
     for mine, theirs in zip(chain(*left), chain(*right), strict=True):
         assert mine.finished == theirs.finished
@@ -51,10 +51,10 @@ def same(left, right):
     forced=st.booleans(),
 )
 def test_rows_alone_together_and_in_another_order_give_the_same(seed, sampler, order, forced):
-    model, source, numbers = HistoryModel(seed), random_source(7, seed), torch.arange(50, 57)
+    model, source, indices = HistoryModel(seed), random_source(7, seed), torch.arange(50, 57)
     prefix = PREFIXES if forced else None
     logits_processors = [NoRepeatNGram(2), MinNewTokens(2)]
-    together = decode(model, source, sampler, LIMITS, logits_processors, prefix, numbers)
+    together = decode(model, source, sampler, LIMITS, logits_processors, prefix, indices)
 
     def of(rows):
         return decode(
@@ -64,17 +64,17 @@ def test_rows_alone_together_and_in_another_order_give_the_same(seed, sampler, o
             LIMITS,
             logits_processors,
             select_rows(prefix, rows),
-            numbers[rows],
+            indices[rows],
         )
 
-    same(of(order), [together[row] for row in order])
-    same(of([order[0]]), [together[order[0]]])
-    same(of(order[:3]), [together[row] for row in order[:3]])
+    assert_same(of(order), [together[row] for row in order])
+    assert_same(of([order[0]]), [together[order[0]]])
+    assert_same(of(order[:3]), [together[row] for row in order[:3]])
 
 
-@every_chooser
+@every_sampler
 @pytest.mark.parametrize("model", [TableModel(3), HistoryModel(3)], ids=lambda model: type(model).__name__)
-def test_answers_begin_with_their_prefix_and_count_its_log_probabilities(model, sampler):
+def test_hypotheses_begin_with_their_prefix_and_count_its_log_probabilities(model, sampler):
     source = None if isinstance(model, TableModel) else random_source(7)
     for row, answers in enumerate(decode(model, source, sampler, LIMITS, (), PREFIXES)):
         length = int(PREFIXES.lengths[row])
@@ -83,19 +83,19 @@ def test_answers_begin_with_their_prefix_and_count_its_log_probabilities(model, 
             assert answer.tokens[:length] == tuple(PREFIXES.values[row, :length].tolist())
             assert len(answer.tokens) + answer.finished <= length + 5
             assert answer.finished or len(answer.tokens) == length + 5
-            told = rescore(model, select_rows(source, [row]), answer.tokens + (EOS,) * answer.finished)
-            assert answer.token_log_probabilities == pytest.approx(told, abs=1e-5)
+            scores = rescore(model, select_rows(source, [row]), answer.tokens + (EOS,) * answer.finished)
+            assert answer.token_log_probabilities == pytest.approx(scores, abs=1e-5)
 
 
-def test_a_prefix_is_taken_whatever_rules_say_of_it():
+def test_logits_processors_do_not_apply_to_a_prefix():
     answers = decode(TableModel(3), None, BeamSampler(2), LIMITS, [Forbid((4,)), NoRepeatNGram(1)], PREFIXES)
     assert all(answer.tokens[:2] == (4, 4) for answer in answers[3])
     assert all(answer.tokens[:3] == (3, 3, 3) for answer in answers[4])
     assert all(4 not in answer.tokens for answer in answers[1])
 
 
-@every_chooser
-def test_a_prefix_of_probability_zero_is_taken_too(sampler):
+@every_sampler
+def test_a_prefix_of_probability_zero_is_forced_too(sampler):
     model = TableModel(3)
     model.table[:, :, 4] = -torch.inf
     prefix = Sequences.of([[4, 3], [3, 4, 5], [5]])
@@ -104,38 +104,38 @@ def test_a_prefix_of_probability_zero_is_taken_too(sampler):
     assert [row[0].log_probability < -9999 for row in answers] == [True, True, False]
 
 
-def test_a_prefix_is_read_in_one_step_as_far_as_all_rows_have_one():
-    seen = []
+def test_prefixes_are_read_in_one_step_up_to_the_shortest():
+    inputs = []
 
-    class Watched(TableModel):
+    class RecordingModel(TableModel):
         def step(self, tokens, state):
-            seen.append(tokens.tolist())
+            inputs.append(tokens.tolist())
             return super().step(tokens, state)
 
-    decode(Watched(1), None, GreedySampler(), Limits(1), (), Sequences.of([[3, 4], [5, 3, 4]]))
-    assert seen[0] == [[BOS, 3, 4], [BOS, 5, 3]]
-    assert seen[1:] == [[[4]]]  # the first row has had its one token
+    decode(RecordingModel(1), None, GreedySampler(), Limits(1), (), Sequences.of([[3, 4], [5, 3, 4]]))
+    assert inputs[0] == [[BOS, 3, 4], [BOS, 5, 3]]
+    assert inputs[1:] == [[[4]]]  # the first row has already generated its only token
 
 
-def test_greedy_takes_the_most_probable_word_at_every_step():
+def test_greedy_selects_the_most_probable_token_at_every_step():
     model, source = HistoryModel(6), random_source(5)
     for row, (answer,) in enumerate(decode(model, source, GreedySampler(), LIMITS)):
-        said = answer.tokens + (EOS,) * answer.finished
-        for time, token in enumerate(said):
-            scores = next_log_probabilities(model, select_rows(source, [row]), said[:time])
+        tokens = answer.tokens + (EOS,) * answer.finished
+        for time, token in enumerate(tokens):
+            scores = next_log_probabilities(model, select_rows(source, [row]), tokens[:time])
             assert max(range(2, 6), key=scores.__getitem__) == token
 
 
-@every_chooser
-def test_pad_and_bos_are_never_said_however_probable(sampler):
+@every_sampler
+def test_pad_and_bos_are_never_generated(sampler):
     model = TableModel(2)
     model.table[:, :, :2] += 9.0
     answers = decode(model, None, sampler, LIMITS, (), Sequences.of([[], []]))
     assert all(set(answer.tokens) <= {3, 4, 5} for row in answers for answer in row)
 
 
-@every_chooser
-def test_rules_hold_in_every_answer(sampler):
+@every_sampler
+def test_logits_processors_apply_to_every_hypothesis(sampler):
     model, source = HistoryModel(5), random_source(6)
     model.readout[:, EOS] += 1.0
     for answers in decode(model, source, sampler, Limits(7), [MinNewTokens(3), NoRepeatNGram(2)]):
@@ -145,14 +145,14 @@ def test_rules_hold_in_every_answer(sampler):
             assert len(set(pairs)) == len(pairs)
 
 
-def test_minimum_length_counts_from_the_end_of_each_prefix():
+def test_min_new_tokens_counts_from_the_end_of_each_prefix():
     model = TableModel(1)
-    model.table[:, :, EOS] += 20.0  # ends as soon as it may
+    model.table[:, :, EOS] += 20.0  # ends as soon as possible
     answers = decode(model, None, GreedySampler(), LIMITS, [MinNewTokens(2)], PREFIXES)
     assert [len(row[0].tokens) for row in answers] == [length + 2 for length in PREFIXES.lengths.tolist()]
 
 
-def test_of_equally_probable_words_the_lower_number_is_taken():
+def test_among_equally_probable_tokens_the_lowest_id_is_selected():
     model = TableModel(0, scale=0.0)
     empty = Sequences.of([[]])
     logits_processors = [Forbid((EOS,))]
@@ -161,40 +161,40 @@ def test_of_equally_probable_words_the_lower_number_is_taken():
     assert [beam.tokens for beam in beams] == [(3, 3), (3, 4), (3, 5), (4, 3)]
 
 
-@every_chooser
-def test_a_stream_yields_every_step_and_returns_the_answers(sampler):
+@every_sampler
+def test_a_stream_yields_every_step_and_returns_the_hypotheses(sampler):
     model, source = HistoryModel(3), random_source(4)
     run, steps = stream(model, source, sampler, LIMITS), []
     while True:
         try:
             steps.append(next(run))
-            assert not torch.is_inference_mode_enabled()  # the caller's own work is not touched
+            assert not torch.is_inference_mode_enabled()  # the code of the caller is not affected
         except StopIteration as end:
             answers = end.value
             break
-    same(answers, decode(model, source, sampler, LIMITS))
+    assert_same(answers, decode(model, source, sampler, LIMITS))
     if isinstance(sampler, GreedySampler):
         streamed = torch.stack([step.tokens for step in steps], dim=1).tolist()
-        said = [list(row[0].tokens) + [EOS] * row[0].finished for row in answers]
-        assert streamed == [row + [0] * (len(steps) - len(row)) for row in said]
-        assert len(steps) == max(map(len, said))
+        expected = [list(row[0].tokens) + [EOS] * row[0].finished for row in answers]
+        assert streamed == [row + [0] * (len(steps) - len(row)) for row in expected]
+        assert len(steps) == max(map(len, expected))
 
 
-def test_the_stream_of_a_beam_tells_whose_story_each_row_continues():
+def test_the_stream_of_a_beam_search_yields_the_parent_of_each_row():
     model, source = HistoryModel(3), random_source(4)
-    stories = [()] * 12
+    histories = [()] * 12
     for step in stream(model, source, BeamSampler(3), LIMITS, [Forbid((EOS,))]):
-        moves = zip(step.parents.tolist(), step.tokens.tolist(), strict=True)
-        stories = [(*stories[parent], token) for parent, token in moves]
+        continuations = zip(step.parents.tolist(), step.tokens.tolist(), strict=True)
+        histories = [(*histories[parent], token) for parent, token in continuations]
     answers = decode(model, source, BeamSampler(3), LIMITS, [Forbid((EOS,))])
-    assert [answer.tokens for row in answers for answer in row] == stories
+    assert [answer.tokens for row in answers for answer in row] == histories
 
 
-@every_chooser
-def test_rows_that_are_done_say_pad_while_others_go_on(sampler):
+@every_sampler
+def test_rows_that_are_done_get_pad_while_others_continue(sampler):
     model = TableModel(1)
-    model.table[:, :, EOS] = -torch.inf  # nothing ends the story ...
-    model.table[:, 3] = -torch.inf  # ... but a 3, which always does
+    model.table[:, :, EOS] = -torch.inf  # no token is followed by <eos> ...
+    model.table[:, 3] = -torch.inf  # ... except 3, which always is
     model.table[:, 3, EOS] = 0.0
     *_, last = stream(model, None, sampler, Limits(6), [Forbid((3,))], Sequences.of([[3], [4]]))
     tokens, log_probabilities = last.tokens.tolist(), last.log_probabilities.tolist()
@@ -203,85 +203,85 @@ def test_rows_that_are_done_say_pad_while_others_go_on(sampler):
     assert 0 not in tokens[sampler.width :]
 
 
-@every_chooser
-def test_a_stop_from_outside_hands_back_what_is_there(sampler):
-    asked = []
+@every_sampler
+def test_a_stop_by_the_caller_returns_the_current_hypotheses(sampler):
+    calls = []
 
     def after_two_steps():
-        asked.append(True)
-        return len(asked) == 2
+        calls.append(True)
+        return len(calls) == 2
 
     limits = Limits(50, after_two_steps)
     answers = decode(HistoryModel(3), random_source(4), sampler, limits, [Forbid((EOS,))])
-    assert len(asked) == 2
+    assert len(calls) == 2
     assert all(len(answer.tokens) == 2 and not answer.finished for row in answers for answer in row)
     assert all(len(row) == sampler.width for row in answers)
 
 
-def test_rows_are_picked_only_when_they_move(monkeypatch):
-    picks = []
+def test_rows_are_copied_only_when_they_are_reordered(monkeypatch):
+    orders = []
 
-    def watched(state, rows):
-        picks.append(rows.tolist())
+    def recorded(state, rows):
+        orders.append(rows.tolist())
         return reorder_rows(state, rows)
 
-    monkeypatch.setattr(engine, "reorder_rows", watched)
-    endless = [Forbid((EOS,))]  # otherwise rows that are done are left out
+    monkeypatch.setattr(engine, "reorder_rows", recorded)
+    endless = [Forbid((EOS,))]  # otherwise rows that are done are dropped
     decode(HistoryModel(3), random_source(4), GreedySampler(), LIMITS, endless)
     decode(HistoryModel(3), random_source(4), BeamSampler(1), LIMITS, endless)
-    assert not picks
+    assert not orders
     decode(HistoryModel(3), random_source(4), BeamSampler(3), LIMITS, endless)
-    assert picks
-    assert list(range(12)) not in picks
+    assert orders
+    assert list(range(12)) not in orders
 
 
 def test_the_model_runs_in_inference_mode():
-    seen = []
+    modes = []
 
-    class Watched(TableModel):
+    class RecordingModel(TableModel):
         def step(self, tokens, state):
-            seen.append(torch.is_inference_mode_enabled())
+            modes.append(torch.is_inference_mode_enabled())
             return super().step(tokens, state)
 
-    decode(Watched(1), None, GreedySampler(), LIMITS, (), PREFIXES)
-    assert len(seen) > 1
-    assert all(seen)
+    decode(RecordingModel(1), None, GreedySampler(), LIMITS, (), PREFIXES)
+    assert len(modes) > 1
+    assert all(modes)
 
 
-def test_an_empty_batch_has_no_answers():
+def test_an_empty_batch_has_no_hypotheses():
     assert decode(HistoryModel(3), Sequences.of([]), GreedySampler(), LIMITS) == []
 
 
-def test_a_prefix_with_special_tokens_is_refused():
+def test_a_prefix_with_special_tokens_is_an_error():
     with pytest.raises(UserError, match="<eos>"):
         decode(TableModel(), None, GreedySampler(), LIMITS, (), Sequences.of([[3, EOS]]))
 
 
-def test_rows_must_be_given_by_source_or_prefix():
+def test_the_number_of_rows_follows_from_source_or_prefix():
     with pytest.raises(ValueError, match="prefix"):
         decode(TableModel(), None, GreedySampler(), LIMITS)
-    with pytest.raises(ValueError, match="as many"):
+    with pytest.raises(ValueError, match="number of prefixes"):
         decode(HistoryModel(), random_source(3), GreedySampler(), LIMITS, (), Sequences.of([[3]]))
 
 
-def test_logits_in_half_precision_are_scored_in_full():
+def test_half_precision_logits_are_normalized_in_float32():
     model = TableModel(3)
     model.table = model.table.bfloat16()
     answer = decode(model, None, GreedySampler(), LIMITS, (), Sequences.of([[]]))[0][0]
     model.table = model.table.double()
-    told = rescore(model, None, answer.tokens + (EOS,) * answer.finished)
-    assert answer.token_log_probabilities == pytest.approx(told, abs=1e-5)
+    scores = rescore(model, None, answer.tokens + (EOS,) * answer.finished)
+    assert answer.token_log_probabilities == pytest.approx(scores, abs=1e-5)
 
 
-@every_chooser
-def test_a_model_that_gives_log_probabilities_itself_is_asked_for_them(sampler):
-    class Scores(HistoryModel):
+@every_sampler
+def test_step_log_probabilities_of_a_model_is_used(sampler):
+    class LogProbabilityModel(HistoryModel):
         def step_log_probabilities(self, tokens, state):
             logits, state = super().step(tokens, state)
             return logits.float().log_softmax(-1), state
 
         def step(self, tokens, state):
-            raise AssertionError("nobody needs the logits")
+            raise AssertionError("the logits are not needed")
 
-    found = decode(Scores(3), random_source(7), sampler, LIMITS, (), PREFIXES)
-    same(found, decode(HistoryModel(3), random_source(7), sampler, LIMITS, (), PREFIXES))
+    results = decode(LogProbabilityModel(3), random_source(7), sampler, LIMITS, (), PREFIXES)
+    assert_same(results, decode(HistoryModel(3), random_source(7), sampler, LIMITS, (), PREFIXES))

@@ -9,27 +9,27 @@ from seq2see.decoding.logits_processors import MinNewTokens, NoRepeatNGram, Repe
 from seq2see.decoding.samplers import GreedySampler, RandomSampler
 from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler
 
-PLAIN = Decoding(max_new_tokens=9)
+DEFAULT = Decoding(max_new_tokens=9)
 
 
-def test_the_plain_settings_are_greedy_without_rules():
-    assert make_sampler(PLAIN) == GreedySampler(NoPenalty())
-    assert make_logits_processors(PLAIN) == ()
-    assert make_limits(PLAIN) == Limits(9)
+def test_the_default_settings_are_greedy_without_logits_processors():
+    assert make_sampler(DEFAULT) == GreedySampler(NoPenalty())
+    assert make_logits_processors(DEFAULT) == ()
+    assert make_limits(DEFAULT) == Limits(9)
 
 
-def test_beams_sampling_and_rules_are_what_the_settings_say():
-    beams = PLAIN.with_(num_beams=4, num_return_sequences=2, length_penalty=GNMT(alpha=0.7))
+def test_beams_sampling_and_logits_processors_follow_the_settings():
+    beams = DEFAULT.with_(num_beams=4, num_return_sequences=2, length_penalty=GNMT(alpha=0.7))
     assert make_sampler(beams) == BeamSampler(4, GNMT(alpha=0.7), stop_when_unbeatable, 2)
     assert make_sampler(beams.with_(early_stopping=True)).stopping_rule is stop_when_full
-    drawn = PLAIN.with_(do_sample=True, temperature=0.5, top_k=7, top_p=0.9, num_return_sequences=3)
-    assert make_sampler(drawn, seed=11) == RandomSampler(11, 0.5, 7, 0.9, 3, NoPenalty())
-    ruled = PLAIN.with_(min_new_tokens=2, no_repeat_ngram_size=3, repetition_penalty=1.2)
-    assert make_logits_processors(ruled) == (RepetitionPenalty(1.2), MinNewTokens(2), NoRepeatNGram(3))
+    sampling = DEFAULT.with_(do_sample=True, temperature=0.5, top_k=7, top_p=0.9, num_return_sequences=3)
+    assert make_sampler(sampling, seed=11) == RandomSampler(11, 0.5, 7, 0.9, 3, NoPenalty())
+    processed = DEFAULT.with_(min_new_tokens=2, no_repeat_ngram_size=3, repetition_penalty=1.2)
+    assert make_logits_processors(processed) == (RepetitionPenalty(1.2), MinNewTokens(2), NoRepeatNGram(3))
 
 
-def test_a_penalty_is_chosen_by_its_kind():
-    settings = PLAIN.with_(**{"length_penalty.kind": "average", "length_penalty.alpha": 0.5})
+def test_a_length_penalty_is_selected_by_its_kind():
+    settings = DEFAULT.with_(**{"length_penalty.kind": "average", "length_penalty.alpha": 0.5})
     assert settings.length_penalty == Average(alpha=0.5)
     assert read_tree(Decoding, settings.model_dump()) == settings
 
@@ -56,10 +56,10 @@ def test_a_penalty_is_chosen_by_its_kind():
     ],
     ids=str,
 )
-def test_settings_that_make_no_sense_are_refused_in_words(changes, word):
+def test_invalid_settings_are_explained(changes, word):
     with pytest.raises(UserError, match=word):
-        PLAIN.with_(**changes)
+        DEFAULT.with_(**changes)
 
 
-def test_every_setting_explains_itself():
-    assert all(explanation for path, _, explanation in walk(PLAIN) if not path.endswith("kind"))
+def test_every_setting_has_a_help_text():
+    assert all(explanation for path, _, explanation in walk(DEFAULT) if not path.endswith("kind"))

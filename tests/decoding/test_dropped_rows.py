@@ -1,4 +1,4 @@
-"""Rows that are done are stepped no further, and nobody can tell it from the answers."""
+"""Rows that are done are dropped, and this does not change the results."""
 
 import pytest
 import torch
@@ -20,12 +20,12 @@ SAMPLERS = [
     RandomSampler(3, width=3),
     BeamSampler(3),
     BeamSampler(2, GNMT(), stop_when_full),
-    BeamSampler(4, Average(), answers=1),
+    BeamSampler(4, Average(), num_return_sequences=1),
 ]
 
 
 class Countdown:
-    """Says 5 as often as its source is long, then ends; its state knows how often is left."""
+    """Generates the token 5 once for each token of its source, then <eos>; its state is the remaining count."""
 
     def __init__(self):
         self.stepped = []
@@ -33,12 +33,12 @@ class Countdown:
     def start(self, source, rows, max_length):
         return source.lengths.clone()
 
-    def step(self, tokens, left):
-        self.stepped.append(left.tolist())
-        ending = torch.where(left > 0, -30.0, 30.0)
+    def step(self, tokens, remaining):
+        self.stepped.append(remaining.tolist())
+        eos_logits = torch.where(remaining > 0, -30.0, 30.0)
         logits = torch.zeros(tokens.size(0), 1, 6)
-        logits[:, 0, EOS], logits[:, 0, 5] = ending, 20.0
-        return logits, left - 1
+        logits[:, 0, EOS], logits[:, 0, 5] = eos_logits, 20.0
+        return logits, remaining - 1
 
 
 def lengths_of(answers):
@@ -52,14 +52,14 @@ def test_by_hand_rows_are_dropped_when_a_quarter_of_them_is_done():
     assert model.stepped == [[5, 1, 3, 1, 2], [4, 0, 2, 0, 1], [3, 1, 0], [2, 0], [1], [0]]
 
 
-def test_by_hand_few_rows_that_are_done_are_not_worth_it():
+def test_by_hand_rows_are_not_dropped_when_few_of_them_are_done():
     model, lengths = Countdown(), [4, 4, 1, 4, 4]
     answers = decode(model, Sequences.of([[3] * length for length in lengths]), GreedySampler(), Limits(9))
     assert lengths_of(answers) == lengths
     assert [len(rows) for rows in model.stepped] == [5, 5, 5, 5, 5]
 
 
-def test_by_hand_of_beams_whole_inputs_are_dropped():
+def test_by_hand_beam_search_drops_whole_inputs():
     model, lengths = Countdown(), [3, 1, 2]
     answers = decode(
         model,
@@ -79,21 +79,21 @@ def test_by_hand_of_beams_whole_inputs_are_dropped():
     rows=st.integers(1, 9),
     forced=st.booleans(),
 )
-def test_answers_and_steps_are_those_of_rows_that_are_never_dropped(seed, sampler, rows, forced):
+def test_dropping_rows_does_not_change_hypotheses_and_steps(seed, sampler, rows, forced):
     model, source = HistoryModel(seed, scale=3.0), random_source(rows, seed)
     prefix = Sequences.of([[3, 4, 5, 3][: (row * 7) % 4] for row in range(rows)]) if forced else None
     logits_processors = [NoRepeatNGram(2), MinNewTokens(1)]
 
-    def run(worth):
+    def run(ratio):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(engine, "DROP_DONE_RATIO", worth)
+            patch.setattr(engine, "DROP_DONE_RATIO", ratio)
             return read(
                 stream(model, source, sampler, Limits(7), logits_processors, prefix, torch.arange(40, 40 + rows))
             )
 
-    steps, answers = run(0)  # 0 times what is done never reaches the number of rows
-    for worth in (4, 10**6):
-        other_steps, other_answers = run(worth)
+    steps, answers = run(0)  # with 0 rows are never dropped
+    for ratio in (4, 10**6):
+        other_steps, other_answers = run(ratio)
         assert [step.tokens.tolist() for step in other_steps] == [step.tokens.tolist() for step in steps]
         assert [parents_of(step) for step in other_steps] == [parents_of(step) for step in steps]
         assert [[each.tokens for each in row] for row in other_answers] == [
@@ -118,7 +118,7 @@ def parents_of(step):
     return None if step.parents is None else step.parents.tolist()
 
 
-def test_samples_stay_the_same_when_others_of_the_same_input_have_ended():
+def test_samples_do_not_change_when_other_samples_of_the_input_have_ended():
     model, source = HistoryModel(4), random_source(3)
     many = decode(model, source, RandomSampler(8, width=5), Limits(9))
     for row in range(3):

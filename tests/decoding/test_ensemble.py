@@ -1,4 +1,4 @@
-"""Ensembles: probabilities are averaged, and a vote among equals changes nothing."""
+"""Ensembles: probabilities are averaged, and an ensemble of equal members equals its members."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LIMITS = Limits(7)
 
 
 def logits(*probabilities):
-    """Logits of one row and one time; a constant is added, which a softmax does not notice."""
+    """Logits of one row and one time step, plus a constant, which a softmax ignores."""
     return torch.tensor(probabilities).log()[None, None] + 3.7
 
 
 def answers(model, source, sampler):
-    found = decode(model, source, sampler, LIMITS)
-    return [[(each.tokens, round(each.log_probability, 4)) for each in row] for row in found]
+    results = decode(model, source, sampler, LIMITS)
+    return [[(each.tokens, round(each.log_probability, 4)) for each in row] for row in results]
 
 
 def test_the_mean_of_two_probabilities_by_hand():
@@ -32,26 +32,26 @@ def test_the_mean_of_two_probabilities_by_hand():
     torch.testing.assert_close(mean, torch.tensor([[[0.3, 0.425, 0.275]]]))
 
 
-def test_members_that_compute_in_bf16_are_added_up_in_float32():
+def test_members_in_bf16_are_averaged_in_float32():
     members = [torch.randn(2, 1, 9).bfloat16() for _ in range(3)]
     assert torch.equal(log_mean_probability(members), log_mean_probability([each.float() for each in members]))
 
 
 def test_probabilities_are_averaged_and_not_logits():
-    # The mean of the logits would give the first token to both sides equally; the mean of the
-    # probabilities goes with the member that is surer.
+    # With the mean of the logits the first two tokens would be nearly equal; with the mean of the probabilities the
+    # member that is more certain decides.
     mean = log_mean_probability([logits(0.98, 0.01, 0.01), logits(0.3, 0.69, 0.01)]).exp()
     torch.testing.assert_close(mean, torch.tensor([[[0.64, 0.35, 0.01]]]))
 
 
-def test_a_tiny_probability_does_not_become_nothing():
-    certain = torch.tensor([[[0.0, -300.0]]])  # e^-300 is 0 in float32
+def test_a_tiny_probability_does_not_become_zero():
+    certain = torch.tensor([[[0.0, -300.0]]])  # e^-300 underflows to 0 in float32
     assert log_mean_probability([certain, certain])[0, 0, 1] == -300
     unsure = torch.zeros(1, 1, 2)
     assert log_mean_probability([certain, unsure])[0, 0, 1].item() == pytest.approx(math.log(1 / 4))
 
 
-@pytest.mark.parametrize("chooser", [GreedySampler(), BeamSampler(3)], ids=["greedy", "beam"])
+@pytest.mark.parametrize("sampler", [GreedySampler(), BeamSampler(3)], ids=["greedy", "beam"])
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("family", ["transformer, pre-norm", "recurrent, additive"])
 def test_an_ensemble_of_equal_members_is_that_member(family, count, sampler):
@@ -59,7 +59,7 @@ def test_an_ensemble_of_equal_members_is_that_member(family, count, sampler):
     assert answers(Ensemble([model] * count), source, sampler) == answers(model, source, sampler)
 
 
-def test_members_may_be_of_different_families_and_none_is_ignored():
+def test_members_of_different_families_all_have_an_effect():
     source = sources([4, 2, 5], seed=3)
     names = ["transformer, pre-norm", "recurrent, additive"]
     both = Ensemble([tiny_model(name) for name in names])
@@ -76,6 +76,6 @@ def test_members_need_not_be_modules():
     assert answers(both, source, BeamSampler(2)) != answers(HistoryModel(seed=0), source, BeamSampler(2))
 
 
-def test_an_ensemble_of_nobody_is_refused():
+def test_an_empty_ensemble_is_an_error():
     with pytest.raises(ValueError, match="at least one member"):
         Ensemble([])

@@ -1,4 +1,4 @@
-"""Going on with a series: each guess is read as the next value."""
+"""Autoregressive forecasts: each prediction is the next input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from seq2see.decoding.forecasting import forecast
 
 
 class SumOfAll:
-    """Guesses that the next value is the sum of all before; its state is that sum and the room that is left."""
+    """Predicts that the next value is the sum of all previous ones; its state is that sum and the remaining capacity."""
 
     def start(self, source, rows, max_length):
         assert source is None
@@ -16,15 +16,15 @@ class SumOfAll:
 
     def step(self, values, state):
         total, max_length = state
-        assert values.size(1) <= max_length, "there was not room for all"
+        assert values.size(1) <= max_length, "more values than the maximum length"
         sums = total + values.cumsum(dim=1)
         return sums[:, :, None], (sums[:, -1:], max_length - values.size(1))
 
 
-def test_each_guess_is_read_as_if_it_were_the_next_value():
+def test_each_prediction_is_the_next_input():
     observed = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
     assert forecast(SumOfAll(), observed, 4).tolist() == [[3, 6, 12, 24], [1, 2, 4, 8]]
 
 
-def test_one_value_is_one_guess():
+def test_one_value_gives_one_prediction():
     assert forecast(SumOfAll(), torch.tensor([[5.0]]), 1).tolist() == [[5.0]]

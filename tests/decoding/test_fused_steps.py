@@ -1,4 +1,4 @@
-"""A turn whose time is a tensor, as a GPU records it, is the turn whose time is a number."""
+"""A step whose time is a tensor, as in a CUDA graph, equals the step whose time is an int."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text
 from seq2see.models.transformer import TransformerSettings
 
-INPUTS, MAX_LENGTH, VOCABULARY = 3, 7, 6
+INPUTS, MAX_LENGTH, VOCAB_SIZE = 3, 7, 6
 SAMPLERS = {
     "greedy": GreedySampler(),
     "beam": BeamSampler(2),
@@ -31,39 +31,39 @@ SAMPLERS = {
 STACK = TransformerSettings(width=16, depth=1, heads=2)
 
 
-@pytest.mark.parametrize("chooser", SAMPLERS.values(), ids=SAMPLERS)
+@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 @pytest.mark.parametrize("seed", range(5))
-def test_a_recorded_turn_is_a_turn(sampler, seed, monkeypatch):
-    monkeypatch.setattr(beam, "advance", torch_beam_step)  # C++ knows plain numbers only
-    monkeypatch.setattr(beam, "keep", torch_add_finished)
+def test_a_step_with_a_tensor_time_equals_a_step_with_an_int_time(sampler, seed, monkeypatch):
+    monkeypatch.setattr(beam, "beam_step", torch_beam_step)  # C++ supports only an int
+    monkeypatch.setattr(beam, "add_finished", torch_add_finished)
     draws = torch.Generator().manual_seed(seed)
     rows, max_lengths = INPUTS * sampler.width, torch.full((INPUTS,), MAX_LENGTH)
     empty = History.empty(torch.zeros(rows, dtype=torch.long), MAX_LENGTH)
-    plain = sampler.start_search(empty, max_lengths, [0, 1, 2])
-    recorded = sampler.start_search(
+    search = sampler.start_search(empty, max_lengths, [0, 1, 2])
+    other_search = sampler.start_search(
         History.empty(torch.zeros(rows, dtype=torch.long), MAX_LENGTH), max_lengths, [0, 1, 2]
     )
     time_tensor = torch.zeros(1, dtype=torch.long)
-    history, *others = recorded.search_state
-    recorded.search_state = (replace(history, time=time_tensor), *others)
+    history, *others = other_search.search_state
+    other_search.search_state = (replace(history, time=time_tensor), *others)
     for _ in range(MAX_LENGTH - 1):
-        scores = (2 * torch.randn(rows, VOCABULARY, generator=draws)).log_softmax(1)
+        scores = (2 * torch.randn(rows, VOCAB_SIZE, generator=draws)).log_softmax(1)
         scores[:, :2] = -torch.inf  # PAD and BOS
-        one, other = plain.select(scores.clone()), recorded.advance(scores.clone())
+        one, other = search.select(scores.clone()), other_search.advance(scores.clone())
         assert torch.equal(one.tokens, other.tokens)
-        assert torch.equal(plain.done, recorded.done)
-    history, *others = recorded.search_state
+        assert torch.equal(search.done, other_search.done)
+    history, *others = other_search.search_state
     assert history.time.tolist() == [MAX_LENGTH - 1]
-    recorded.search_state = (replace(history, time=MAX_LENGTH - 1), *others)
-    mine, theirs = plain.results(), recorded.results()
+    other_search.search_state = (replace(history, time=MAX_LENGTH - 1), *others)
+    mine, theirs = search.results(), other_search.results()
     assert [[each.tokens for each in answers] for answers in mine] == [
         [each.tokens for each in answers] for answers in theirs
     ]
     assert [answers[0].score for answers in mine] == pytest.approx([answers[0].score for answers in theirs])
 
 
-class Recorder:
-    """A model that goes round like a recorded one, and counts how often."""
+class FusedModel:
+    """A model with fused steps, which it counts."""
 
     def __init__(self, model):
         self.model, self.fused_steps = model, 0
@@ -81,41 +81,41 @@ class Recorder:
         self.fused_steps += 1
         state = state if step.parents is None else reorder_rows(state, step.parents)
         logits, state = self.model.step(step.tokens[:, None], state)
-        chosen = search.advance(suppress_special_tokens(log_probabilities(logits[:, -1])))
+        selected = search.advance(suppress_special_tokens(log_probabilities(logits[:, -1])))
         search.stop_at_max_length()
-        return chosen, state
+        return selected, state
 
 
-def decoded(model, sampler, **more):
+def decode_tokens(model, sampler, **options):
     source = Sequences.of([[5, 6, 7], [8, 4], [9, 9, 5, 6]])
-    return [[each.tokens for each in row] for row in decode(model, source, sampler, Limits(9), **more)]
+    return [[each.tokens for each in row] for row in decode(model, source, sampler, Limits(9), **options)]
 
 
-@pytest.mark.parametrize("chooser", SAMPLERS.values(), ids=SAMPLERS)
-def test_the_loop_leaves_every_round_to_a_model_that_records(sampler):
+@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+def test_the_loop_uses_the_fused_steps_of_a_model(sampler):
     settings = ModelSettings(source=Text(), encoder=STACK, decoder=STACK)
     model = fresh_model(settings, (20, 20), "xavier", seed=3).eval()
-    recorder = Recorder(model)
-    assert decoded(recorder, sampler) == decoded(model, sampler)
-    assert recorder.fused_steps > 0
+    fused_model = FusedModel(model)
+    assert decode_tokens(fused_model, sampler) == decode_tokens(model, sampler)
+    assert fused_model.fused_steps > 0
 
 
-def test_what_differs_from_round_to_round_is_not_recorded():
+def test_steps_that_differ_are_not_fused():
     settings = ModelSettings(source=Text(), encoder=STACK, decoder=STACK)
     model = fresh_model(settings, (20, 20), "xavier", seed=3).eval()
-    recorder = Recorder(model)
+    fused_model = FusedModel(model)
     logits_processors = [MinNewTokens(3)]
-    assert decoded(recorder, GreedySampler(), logits_processors=logits_processors) == decoded(
+    assert decode_tokens(fused_model, GreedySampler(), logits_processors=logits_processors) == decode_tokens(
         model, GreedySampler(), logits_processors=logits_processors
     )
-    assert decoded(recorder, RandomSampler(seed=1)) == decoded(model, RandomSampler(seed=1))
-    assert recorder.fused_steps == 0
+    assert decode_tokens(fused_model, RandomSampler(seed=1)) == decode_tokens(model, RandomSampler(seed=1))
+    assert fused_model.fused_steps == 0
 
 
-def test_a_prompt_is_read_before_rounds_begin():
+def test_a_prompt_is_read_before_fused_steps_begin():
     settings = ModelSettings(source=Text(), encoder=STACK, decoder=STACK)
     model = fresh_model(settings, (20, 20), "xavier", seed=3).eval()
-    recorder, prefix = Recorder(model), Sequences.of([[4], [5, 6, 7], []])
+    fused_model, prefix = FusedModel(model), Sequences.of([[4], [5, 6, 7], []])
     for sampler in (GreedySampler(), BeamSampler(2)):
-        assert decoded(recorder, sampler, prefix=prefix) == decoded(model, sampler, prefix=prefix)
-    assert 0 < recorder.fused_steps < 18
+        assert decode_tokens(fused_model, sampler, prefix=prefix) == decode_tokens(model, sampler, prefix=prefix)
+    assert 0 < fused_model.fused_steps < 18

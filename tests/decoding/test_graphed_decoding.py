@@ -1,4 +1,4 @@
-"""Decoding by CUDA graphs gives what the model gives; only a GPU can say so."""
+"""Decoding with CUDA graphs gives the results of the model (on a GPU only)."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ KINDS = {
 
 
 def sources(rows: int, seed: int) -> Sequences:
-    draws = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(3, 20, (rows,), generator=draws)
-    values = torch.randint(4, 50, (rows, int(lengths.max())), generator=draws)
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(3, 20, (rows,), generator=generator)
+    values = torch.randint(4, 50, (rows, int(lengths.max())), generator=generator)
     return Sequences(values, lengths).to("cuda")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "chooser",
+    "sampler",
     [
         GreedySampler(),
         BeamSampler(4, Average()),
@@ -49,7 +49,7 @@ def sources(rows: int, seed: int) -> Sequences:
     ],
     ids=["greedy", "beam", "until full", "sample"],
 )
-def test_recorded_steps_give_the_same_answers(kind, sampler):
+def test_graphed_steps_give_the_same_hypotheses(kind, sampler):
     model = fresh_model(KINDS[kind], (50, 40), "xavier", seed=1).eval().cuda()
     graphed = GraphedModel(model)
     for rows, seed in ((5, 1), (5, 2), (3, 3), (5, 4)):
@@ -62,9 +62,9 @@ def test_recorded_steps_give_the_same_answers(kind, sampler):
 
 @pytest.mark.parametrize("order", ["pre", "post"])
 @pytest.mark.parametrize(
-    "rows, chooser", [(1, GreedySampler()), (4, GreedySampler()), (1, BeamSampler(4, Average())), (2, BeamSampler(3))]
+    "rows, sampler", [(1, GreedySampler()), (4, GreedySampler()), (1, BeamSampler(4, Average())), (2, BeamSampler(3))]
 )
-def test_few_kernels_for_few_rows_give_the_same_answers(order, rows, sampler):
+def test_fused_kernels_for_small_batches_give_the_same_hypotheses(order, rows, sampler):
     stack = TransformerSettings(width=72, depth=3, heads=3, norm_order=order)  # no power of two
     settings = ModelSettings(source=Text(), encoder=stack, decoder=stack)
     model = fresh_model(settings, (50, 40), "xavier", seed=1).eval().cuda()
@@ -87,17 +87,19 @@ def test_a_prefix_is_read_first():
     assert [each[0].tokens for each in answers[0]] == [each[0].tokens for each in answers[1]]
 
 
-@pytest.mark.parametrize("chooser", [GreedySampler(), BeamSampler(3)], ids=["greedy", "beam"])
-def test_recorded_steps_can_be_watched(sampler):
+@pytest.mark.parametrize("sampler", [GreedySampler(), BeamSampler(3)], ids=["greedy", "beam"])
+def test_graphed_steps_can_be_streamed(sampler):
     model = fresh_model(KINDS["transformer"], (50, 40), "xavier", seed=1).eval().cuda()
     plain, optimized = (list(stream(each, sources(4, 6), sampler, Limits(20))) for each in (model, GraphedModel(model)))
-    for one, other in zip(plain, optimized, strict=False):  # a GPU goes on for a few steps after all is said
+    for one, other in zip(
+        plain, optimized, strict=False
+    ):  # on a GPU the loop continues for a few steps after all rows are done
         assert one.tokens.tolist() == other.tokens.tolist()
         assert_close(one.log_probabilities, other.log_probabilities, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_in_bf16_says_nearly_the_same(kind):
+def test_a_model_in_bf16_gives_nearly_the_same_log_probabilities(kind):
     model = fresh_model(KINDS[kind], (50, 40), "xavier", seed=1).eval().cuda()
     exact, rounded = (
         decode(optimize_for_inference(model, precision), sources(8, 7), GreedySampler(), Limits(24))
@@ -107,7 +109,7 @@ def test_a_model_in_bf16_says_nearly_the_same(kind):
         assert abs(one.token_log_probabilities[0] - other.token_log_probabilities[0]) < 0.1
 
 
-def test_a_language_model_goes_on_from_a_prefix():
+def test_a_language_model_continues_a_prefix():
     settings = ModelSettings(decoder=STACK, target=TextTarget(embedding=TokenEmbeddingSettings(positions="rotary")))
     model = fresh_model(settings, (40, 40), "xavier", seed=1).eval().cuda()
     prefix = Sequences.of([[7, 8, 9], [5], [6, 6]]).to("cuda")
@@ -115,7 +117,7 @@ def test_a_language_model_goes_on_from_a_prefix():
     assert [each[0].tokens for each in answers[0]] == [each[0].tokens for each in answers[1]]
 
 
-def test_a_state_that_was_left_behind_is_refused():
+def test_a_state_of_an_earlier_search_is_an_error():
     graphed = GraphedModel(fresh_model(KINDS["transformer"], (50, 40), "xavier", seed=1).eval().cuda())
     begin = torch.ones(3, 1, dtype=torch.long, device="cuda")
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""A greedy turn in one kernel is the turn that a search takes by itself.
+"""A greedy step in one kernel equals the step of the search.
 
 Without a GPU triton interprets the kernel, which is slow but the same arithmetic (conftest.py).
 """
@@ -24,18 +24,18 @@ ROWS, MAX_LENGTH = 3, 6
 
 
 def searches(sampler=None):
-    """Two of the same, whose time is a tensor."""
+    """Two equal searches whose time is a tensor."""
     for _ in range(2):
-        nothing = torch.zeros(ROWS, dtype=torch.long, device=DEVICE)
+        zeros = torch.zeros(ROWS, dtype=torch.long, device=DEVICE)
         search = (sampler or GreedySampler()).start_search(
-            History.empty(nothing, MAX_LENGTH), nothing + MAX_LENGTH, list(range(ROWS))
+            History.empty(zeros, MAX_LENGTH), zeros + MAX_LENGTH, list(range(ROWS))
         )
         history, *others = search.search_state
         search.search_state = (replace(history, time=torch.zeros(1, dtype=torch.long, device=DEVICE)), *others)
         yield search
 
 
-def plainly(search, logits):
+def torch_step(search, logits):
     return search.advance(suppress_special_tokens(log_probabilities(logits)))
 
 
@@ -52,24 +52,24 @@ def assert_same(plain, optimized, steps):
 @needs_triton
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bf16"])
 @pytest.mark.parametrize("vocab, block", [(7, 8), (64, 64), (301, 64), (40_000, 32_768)])
-def test_turn_after_turn_it_writes_what_the_search_writes(vocab, block, dtype, monkeypatch):
+def test_every_step_of_the_kernel_equals_the_step_of_the_search(vocab, block, dtype, monkeypatch):
     from seq2see.kernels import argmax
 
     monkeypatch.setattr(argmax, "BLOCK", block)
     plain, optimized = searches()
-    turn = graphed_decoding.step_of(optimized)
+    step = graphed_decoding.step_of(optimized)
     for time in range(MAX_LENGTH - 1):
         logits = (3 * torch.randn(ROWS, vocab, device=DEVICE)).to(dtype)
-        logits[:, :2] += 20  # PAD and BOS would be first if they could be said, and have most of the probability
+        logits[:, :2] += 20  # PAD and BOS have most of the probability, but are suppressed
         if time == 2:
-            logits[1, EOS] = 30  # this row ends here, and says nothing after it
-        assert_same(plain, optimized, (plainly(plain, logits), turn(logits)))
+            logits[1, EOS] = 30  # this row ends here
+        assert_same(plain, optimized, (torch_step(plain, logits), step(logits)))
     assert optimized.done.tolist() == [False, True, False] or vocab == 7
     assert optimized.done[1]
 
 
 @needs_triton
-def test_of_equals_the_first_is_taken_in_a_block_and_across_blocks(monkeypatch):
+def test_among_equals_the_first_is_selected_within_and_across_blocks(monkeypatch):
     from seq2see.kernels import argmax
 
     monkeypatch.setattr(argmax, "BLOCK", 8)
@@ -78,13 +78,13 @@ def test_of_equals_the_first_is_taken_in_a_block_and_across_blocks(monkeypatch):
     logits[0, [12, 14]] = 1.0
     logits[1, [9, 30]] = 1.0
     logits[2, [3, 39]] = torch.tensor([1.0, torch.nextafter(torch.tensor(1.0), torch.tensor(2.0))], device=DEVICE)
-    steps = plainly(plain, logits), graphed_decoding.step_of(optimized)(logits)
+    steps = torch_step(plain, logits), graphed_decoding.step_of(optimized)(logits)
     assert_same(plain, optimized, steps)
     assert steps[1].tokens.tolist()[:2] == [12, 9]
 
 
 @needs_triton
-def test_what_is_done_and_the_time_stay_where_they_are():
+def test_done_and_time_are_updated_in_place():
     optimized, _ = searches()
     done, time = optimized.done, optimized.history.time
     graphed_decoding.step_of(optimized)(torch.randn(ROWS, 9, device=DEVICE))
@@ -98,14 +98,14 @@ def test_logits_far_apart_do_not_overflow():
     plain, optimized = searches()
     logits = torch.full((ROWS, 20), -1000.0, device=DEVICE)
     logits[:, 5], logits[:, 6] = 3000.0, 2999.0
-    assert_same(plain, optimized, (plainly(plain, logits), graphed_decoding.step_of(optimized)(logits)))
+    assert_same(plain, optimized, (torch_step(plain, logits), graphed_decoding.step_of(optimized)(logits)))
 
 
-@pytest.mark.parametrize("chooser", [BeamSampler(1), RandomSampler(seed=1)], ids=["beam", "sample"])
-def test_other_searches_take_their_turns_themselves(sampler):
+@pytest.mark.parametrize("sampler", [BeamSampler(1), RandomSampler(seed=1)], ids=["beam", "sample"])
+def test_other_searches_use_their_own_step(sampler):
     search, _ = searches(sampler)
-    taken = []
-    search.advance = lambda scores: taken.append(scores) or "a step"
+    inputs = []
+    search.advance = lambda scores: inputs.append(scores) or "a step"
     logits = torch.randn(ROWS, 9, device=DEVICE)
     assert graphed_decoding.step_of(search)(logits) == "a step"
-    torch.testing.assert_close(taken[0], suppress_special_tokens(log_probabilities(logits)))
+    torch.testing.assert_close(inputs[0], suppress_special_tokens(log_probabilities(logits)))

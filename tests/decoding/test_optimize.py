@@ -1,4 +1,4 @@
-"""The fastest twin: which one is taken where."""
+"""Inference optimization: which version is used on which device."""
 
 import copy
 import sys
@@ -17,21 +17,21 @@ from toy_decoders import TableModel
 NAME = "transformer, pre-norm"
 
 
-def test_on_a_cpu_the_native_twin_is_taken_with_the_threads_asked_for(monkeypatch):
-    asked, optimized_model = [], TableModel()
-    monkeypatch.setattr(native, "make_native_model", lambda *arguments: asked.append(arguments) or optimized_model)
+def test_on_a_cpu_the_native_model_is_used_with_the_requested_threads(monkeypatch):
+    calls, optimized_model = [], TableModel()
+    monkeypatch.setattr(native, "make_native_model", lambda *arguments: calls.append(arguments) or optimized_model)
     assert optimize_for_inference(tiny_model(NAME), "bf16", threads=3) is optimized_model
     assert optimize_for_inference(tiny_model(NAME)) is optimized_model
-    assert asked == [(tiny_model(NAME), "bf16", 3), (tiny_model(NAME), "float32", torch.get_num_threads())]
+    assert calls == [(tiny_model(NAME), "bf16", 3), (tiny_model(NAME), "float32", torch.get_num_threads())]
 
 
-def test_where_there_is_no_native_twin_the_packed_one_is_taken(monkeypatch):
+def test_without_a_native_model_the_packed_one_is_used(monkeypatch):
     monkeypatch.setattr(native, "make_native_model", lambda *arguments: None)
     assert isinstance(optimize_for_inference(tiny_model(NAME), "int8").head, PackedLinearInt8)
 
 
 class Graphed(TableModel):
-    """Stands for a graph of a model."""
+    """A stand-in for a model with CUDA graphs."""
 
     def __init__(self, model):
         super().__init__()
@@ -39,38 +39,38 @@ class Graphed(TableModel):
 
 
 @pytest.fixture
-def elsewhere(monkeypatch):
+def meta_model(monkeypatch):
     """A model that is not on the CPU."""
     monkeypatch.setattr(graphed_decoding, "GraphedModel", Graphed)
     return copy.deepcopy(tiny_model(NAME)).to("meta")
 
 
-def test_on_a_gpu_the_step_becomes_a_graph_of_the_precision_asked_for(elsewhere):
-    assert optimize_for_inference(elsewhere, "float32").model is elsewhere
-    half = optimize_for_inference(elsewhere, "bf16").model
+def test_on_a_gpu_the_model_is_graphed_in_the_requested_precision(meta_model):
+    assert optimize_for_inference(meta_model, "float32").model is meta_model
+    half = optimize_for_inference(meta_model, "bf16").model
     assert {weight.dtype for weight in half.parameters()} == {torch.bfloat16}
-    assert {weight.dtype for weight in elsewhere.parameters()} == {torch.float32}
-    assert {table.dtype for table in half.buffers()} == {torch.float32}  # waves of positions would go wrong in bf16
+    assert {weight.dtype for weight in meta_model.parameters()} == {torch.float32}
+    assert {table.dtype for table in half.buffers()} == {torch.float32}  # sinusoidal positions would be wrong in bf16
 
 
-def test_on_a_gpu_with_triton_it_is_the_twin_for_few_rows_that_is_recorded(elsewhere, monkeypatch):
-    asked, optimized_model = [], TableModel()
-    kernels = SimpleNamespace(make_small_batch_model=lambda model: asked.append(model) or optimized_model)
+def test_on_a_gpu_with_triton_the_small_batch_model_is_graphed(meta_model, monkeypatch):
+    calls, optimized_model = [], TableModel()
+    kernels = SimpleNamespace(make_small_batch_model=lambda model: calls.append(model) or optimized_model)
     monkeypatch.setitem(sys.modules, "seq2see.decoding.small_batch", kernels)
     monkeypatch.setattr(optimize, "device_of", lambda model: torch.device("cuda"))
     monkeypatch.setattr(optimize, "TRITON", True)
-    assert optimize_for_inference(elsewhere, "bf16").model is optimized_model
-    assert {weight.dtype for weight in asked[0].parameters()} == {torch.bfloat16}
+    assert optimize_for_inference(meta_model, "bf16").model is optimized_model
+    assert {weight.dtype for weight in calls[0].parameters()} == {torch.bfloat16}
     monkeypatch.setattr(optimize, "TRITON", False)
-    assert optimize_for_inference(elsewhere, "float32").model is elsewhere
+    assert optimize_for_inference(meta_model, "float32").model is meta_model
 
 
-def test_int8_on_a_gpu_is_refused_with_a_remedy(elsewhere):
+def test_int8_on_a_gpu_is_an_error_with_a_hint(meta_model):
     with pytest.raises(UserError, match="precision=bf16"):
-        optimize_for_inference(elsewhere, "int8")
+        optimize_for_inference(meta_model, "int8")
 
 
-def test_every_precision_of_the_settings_has_its_packing():
+def test_every_precision_of_the_settings_has_packers():
     from seq2see.decoding.packed_weights import PACKERS
     from seq2see.decoding.settings import Decoding
 

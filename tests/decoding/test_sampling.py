@@ -1,4 +1,4 @@
-"""Sampling: what the filters leave, that frequencies are probabilities, that batches change nothing."""
+"""Sampling: top-k and top-p, frequencies equal probabilities, and batches do not change samples."""
 
 import pytest
 import torch
@@ -11,40 +11,40 @@ from toy_decoders import WORDS, Forbid, HistoryModel, TableModel, next_log_proba
 LIMITS = Limits(max_new_tokens=6)
 
 
-def test_top_k_keeps_the_highest_and_of_equals_the_earlier():
-    kept = keep_top_k(torch.tensor([[0.1, 0.3, 0.3, 0.3]]), 2)
-    assert (kept > -torch.inf).tolist() == [[False, True, True, False]]
+def test_top_k_keeps_the_highest_and_among_equals_the_first():
+    filtered = keep_top_k(torch.tensor([[0.1, 0.3, 0.3, 0.3]]), 2)
+    assert (filtered > -torch.inf).tolist() == [[False, True, True, False]]
 
 
-def test_top_p_keeps_the_fewest_that_reach_the_mass():
+def test_top_p_keeps_the_smallest_set_that_reaches_the_mass():
     scores = torch.tensor([[0.2, 0.5, 0.3]], dtype=torch.float64).log()
-    kept = {mass: (keep_top_p(scores, mass) > -torch.inf).tolist()[0] for mass in (0.01, 0.49, 0.51, 0.81)}
-    assert kept[0.01] == [False, True, False]  # one always stays
-    assert kept[0.49] == [False, True, False]
-    assert kept[0.51] == [False, True, True]
-    assert kept[0.81] == [True, True, True]
+    kept_tokens = {mass: (keep_top_p(scores, mass) > -torch.inf).tolist()[0] for mass in (0.01, 0.49, 0.51, 0.81)}
+    assert kept_tokens[0.01] == [False, True, False]  # one always stays
+    assert kept_tokens[0.49] == [False, True, False]
+    assert kept_tokens[0.51] == [False, True, True]
+    assert kept_tokens[0.81] == [True, True, True]
     assert keep_top_p(scores, 0.51)[0, 2] == scores[0, 2]
     assert (keep_top_p(torch.zeros(1, 4), 0.5) > -torch.inf).tolist() == [
         [True, True, False, False]
-    ]  # reached is enough
+    ]  # the mass is reached exactly
 
 
-def test_a_chance_falls_on_the_token_whose_stretch_it_hits():
+def test_inverse_cdf_sampling_selects_the_token_whose_interval_contains_the_number():
     probabilities = torch.tensor([[0.25, 0.0, 0.5, 0.25, 0.0]], dtype=torch.float64).expand(6, -1)
-    chances = torch.tensor([0.0, 0.2499, 0.25, 0.7499, 0.75, 1 - 2**-53], dtype=torch.float64)
-    assert sample_inverse_cdf(probabilities, chances).tolist() == [0, 0, 2, 2, 3, 3]
+    uniforms = torch.tensor([0.0, 0.2499, 0.25, 0.7499, 0.75, 1 - 2**-53], dtype=torch.float64)
+    assert sample_inverse_cdf(probabilities, uniforms).tolist() == [0, 0, 2, 2, 3, 3]
 
 
-def test_no_chance_falls_behind_the_last_stretch():
+def test_inverse_cdf_sampling_never_exceeds_the_last_token():
     totals = 1 + torch.arange(-1000, 1000, dtype=torch.float64) * 2**-52
     probabilities = torch.stack([totals / 2, totals / 2], dim=1)
     assert sample_inverse_cdf(probabilities, torch.full_like(totals, 1 - 2**-53)).tolist() == [1] * 2000
     assert sample_inverse_cdf(3 * torch.ones(1, 4), torch.tensor([0.6])).tolist() == [
         2
-    ]  # stretches are parts of their sum
+    ]  # probabilities need not sum to 1
 
 
-def test_a_rare_token_and_a_tiny_temperature_get_their_due_from_scores_in_float32():
+def test_rare_tokens_and_tiny_temperatures_are_exact_for_float32_scores():
     rare = RandomSampler(0).probabilities(torch.tensor([[0.0, -20.0]]))
     assert sample_inverse_cdf(rare, torch.tensor([1 - 1e-9], dtype=torch.float64)).tolist() == [1]
     assert sample_inverse_cdf(rare, torch.tensor([1 - 3e-9], dtype=torch.float64)).tolist() == [0]
@@ -58,12 +58,12 @@ def tokens_of(answers):
 @pytest.mark.parametrize(
     "sample", [RandomSampler(3, temperature=1e-9), RandomSampler(3, top_k=1), RandomSampler(3, top_p=1e-9)], ids=str
 )
-def test_the_narrowest_sampling_is_greedy(sample):
+def test_sampling_from_one_token_is_greedy(sample):
     model, source = HistoryModel(1), random_source(11)
     assert decode(model, source, sample, LIMITS) == decode(model, source, GreedySampler(), LIMITS)
 
 
-def test_filters_that_keep_all_change_nothing():
+def test_filters_that_keep_all_tokens_have_no_effect():
     model, source = HistoryModel(1), random_source(11)
     plain = decode(model, source, RandomSampler(3), LIMITS)
     assert decode(model, source, RandomSampler(3, top_k=6, top_p=1.0), LIMITS) == plain
@@ -75,18 +75,18 @@ def test_frequencies_are_the_probabilities(temperature):
     model, draws = TableModel(2, scale=0.7), 4000
     sample = RandomSampler(seed=5, temperature=temperature, width=draws)
     answers = decode(model, Sequences.of([[3]]), sample, Limits(1))[0]
-    said = [answer.tokens[0] if answer.tokens else 2 for answer in answers]
+    tokens = [answer.tokens[0] if answer.tokens else 2 for answer in answers]
     choices = (2, *WORDS)
     scores = torch.tensor(next_log_probabilities(model, None, ()))[list(choices)]
     expected = draws * (scores / temperature).softmax(0)
-    seen = torch.tensor([said.count(token) for token in choices])
-    statistic = ((seen - expected) ** 2 / expected).sum()
+    counts = torch.tensor([tokens.count(token) for token in choices])
+    statistic = ((counts - expected) ** 2 / expected).sum()
     degrees = torch.tensor((len(choices) - 1) / 2)
-    assert seen.sum() == draws
-    assert torch.special.gammaincc(degrees, statistic / 2) > 1e-6  # chi-square: chance of worse luck
+    assert counts.sum() == draws
+    assert torch.special.gammaincc(degrees, statistic / 2) > 1e-6  # p-value of the chi-square test
 
 
-def test_log_probabilities_are_the_models_own_whatever_the_temperature():
+def test_log_probabilities_do_not_depend_on_the_temperature():
     model = TableModel(2)
     answer = decode(model, Sequences.of([[3]]), RandomSampler(1, temperature=0.3, top_k=2), Limits(1))[0][0]
     token = answer.tokens[0] if answer.tokens else 2
@@ -94,11 +94,11 @@ def test_log_probabilities_are_the_models_own_whatever_the_temperature():
 
 
 def test_the_same_seed_gives_the_same_sample_in_any_batch():
-    model, source, numbers = HistoryModel(4), random_source(7), torch.tensor([90, 91, 92, 93, 94, 95, 96])
-    together = decode(model, source, RandomSampler(8, width=3), LIMITS, indices=numbers)
+    model, source, indices = HistoryModel(4), random_source(7), torch.tensor([90, 91, 92, 93, 94, 95, 96])
+    together = decode(model, source, RandomSampler(8, width=3), LIMITS, indices=indices)
     for rows in ([0], [4, 2], [6, 5, 3, 1]):
-        cut = decode(model, select_rows(source, rows), RandomSampler(8, width=3), LIMITS, indices=numbers[rows])
-        assert tokens_of(cut) == [tokens_of(together)[row] for row in rows]
+        part = decode(model, select_rows(source, rows), RandomSampler(8, width=3), LIMITS, indices=indices[rows])
+        assert tokens_of(part) == [tokens_of(together)[row] for row in rows]
 
 
 def test_other_seeds_examples_samples_and_steps_give_other_draws():

@@ -53,7 +53,7 @@ def test_neighbors_are_sorted_by_cosine_and_leave_out_the_word():
 def test_in_the_table_a_word_is_the_same_in_every_sentence():
     asked = embeddings.ContextsRequest(run=RUN, word="书", sentences=("我有书", "书是你的"))
     found = embeddings.contexts(workspace(), asked)
-    assert found["lens"] == ["table", "entering", "block 1", "block 2"]
+    assert found["lens"] == ["table", "input", "block 1", "block 2"]
     assert found["cosines"]["table"] == [pytest.approx(1)]
     assert found["cosines"]["block 2"][0] < 0.999
 

@@ -20,7 +20,7 @@ def bytewise() -> PretrainedTokenizer:
     letters = [chr(code) for code in (*range(33, 127), *range(161, 173), *range(174, 256), *range(256, 324))]
     vocabulary = {letter: number for number, letter in enumerate([*letters, "çĮ", "<|endoftext|>"])}
     last = len(vocabulary) - 1
-    numbers = TokenIdMap.of(last + 1, bos_id=last, end=last, padding=None, unknown=None)
+    numbers = TokenIdMap.of(last + 1, bos_id=last, eos_id=last, pad_id=None, unk_id=None)
     return PretrainedTokenizer(byte_level_json(vocabulary, ["ç Į"]), numbers)
 
 
@@ -65,7 +65,7 @@ def test_what_is_unknown_is_said_to_be():
 
 def test_pieces_that_go_on_a_word_have_the_bytes_of_their_letters():
     content = wordpiece_json(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing"])
-    numbers = TokenIdMap.of(7, bos_id=2, end=3, padding=0, unknown=1, mask_id=4)
+    numbers = TokenIdMap.of(7, bos_id=2, eos_id=3, pad_id=0, unk_id=1, mask_id=4)
     groups = tokenize_spans(PretrainedTokenizer(content, numbers), "Playing")["groups"]
     assert [group["pieces"][0]["token"] for group in groups] == ["play", "##ing"]
     assert groups[1]["pieces"][0]["bytes"] == ["69", "6E", "67"]

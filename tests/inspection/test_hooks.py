@@ -1,4 +1,4 @@
-"""Several watchers of one model: within each other, beside each other, and in threads."""
+"""Several traces of one model: nested, concurrent, and in threads."""
 
 from __future__ import annotations
 
@@ -12,59 +12,62 @@ from seq2see.inspection.trace import ALL_KINDS, trace
 from tiny_models import FAMILIES, pairs, perturbed_model
 
 
-def is_watched(model: nn.Module) -> bool:
-    """Whether a probe or a hook is on any part, or has left anything there."""
-    return any("probe" in vars(part) or part._forward_hooks for part in model.modules())
+def has_hooks(model: nn.Module) -> bool:
+    """Whether any module has a hook."""
+    return any("hook" in vars(part) or part._forward_hooks for part in model.modules())
 
 
 @torch.no_grad()
-def test_a_trace_within_a_trace_hides_nothing_from_the_outer_one():
+def test_an_inner_trace_does_not_change_the_outer_trace():
     model = perturbed_model(FAMILIES["transformer, pre-norm"])
     with trace(model) as outer:
         with trace(model) as inner:
             model(pairs([3]))
-        assert is_watched(model)
+        assert has_hooks(model)
         model(pairs([3]))
-    assert all(len(each.parts) == 1 for each in inner.of("attention"))
-    assert all(len(each.parts) == 2 for each in outer.of("attention"))
+    assert all(len(each.values_by_step) == 1 for each in inner.of("attention"))
+    assert all(len(each.values_by_step) == 2 for each in outer.of("attention"))
 
 
 @torch.no_grad()
-def test_who_watches_one_part_hears_nothing_of_what_another_watches():
+def test_a_trace_records_only_its_own_modules():
     model = perturbed_model(FAMILIES["transformer, pre-norm"])
-    one, other = "encoder.blocks.0", "decoder.blocks.1"
+    names = ["encoder.blocks.0", "decoder.blocks.1"]
     with (
-        trace(model, ("stream",), part_names=(one,)) as first,
-        trace(model, ("stream",), part_names=(other,)) as second,
+        trace(model, ("stream",), module_names=names[:1]) as first,
+        trace(model, ("stream",), module_names=names[1:]) as second,
     ):
         model(pairs([3]))
-    assert [[each.name for each in seen.of("stream")] for seen in (first, second)] == [[one], [other]]
+    assert [[each.name for each in activations.of("stream")] for activations in (first, second)] == [
+        names[:1],
+        names[1:],
+    ]
 
 
 def test_two_threads_that_trace_one_model_and_a_third_that_only_uses_it_do_not_mix():
-    """Each reads its own text many times, all at once; nobody sees anything of the others."""
+    """Each thread runs the model on its own text many times, concurrently; no trace records another thread."""
     model = perturbed_model(FAMILIES["recurrent to transformer"])
     rows = {length: Sequences.of([[3 + number % 8 for number in range(length)]]) for length in (2, 5, 9)}
-    ready, wrong = threading.Barrier(3), list[str]()
+    ready, errors = threading.Barrier(3), list[str]()
 
-    def read(length: int, times: int = 12) -> None:
-        one = Batch(rows[length], Sequences.of([[1] * length]), torch.zeros(1, length), torch.arange(1))
+    def run(length: int, times: int = 12) -> None:
+        batch = Batch(rows[length], Sequences.of([[1] * length]), torch.zeros(1, length), torch.arange(1))
         ready.wait()
         for _ in range(times):
             with torch.inference_mode():
                 if length == 9:
-                    model(one)
+                    model(batch)
                     continue
-                with trace(model, ALL_KINDS) as seen:
-                    model(one)
-            shapes = {each.values.shape[-1] for each in seen.of("attention") if each.is_cross_attention}
-            if shapes != {length} or any(len(each.parts) != 1 for each in seen.signals.values()):
-                wrong.append(f"{length}: {shapes}")
+                with trace(model, ALL_KINDS) as activations:
+                    model(batch)
+            shapes = {each.values.shape[-1] for each in activations.of("attention") if each.is_cross_attention}
+            if shapes != {length} or any(len(each.values_by_step) != 1 for each in activations.signals.values()):
+                errors.append(f"{length}: {shapes}")
 
-    threads = [threading.Thread(target=read, args=(length,)) for length in rows]
+    threads = [threading.Thread(target=run, args=(length,)) for length in rows]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not wrong
-    assert not is_watched(model)
+    assert not errors
+    assert not has_hooks(model)

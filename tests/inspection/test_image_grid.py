@@ -1,4 +1,4 @@
-"""Sheets of images, and attention followed through layers."""
+"""Sheets of images, and attention rollout."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from seq2see.inspection.image_grid import Tile, TileRow, draw_tiles
 from seq2see.inspection.rollout import rollout
 
 
-def flat(color: tuple[int, ...], side: int = 4) -> np.ndarray:
-    return np.full((side, side, len(color)), color, np.uint8)
+def flat(color: tuple[int, ...], size: int = 4) -> np.ndarray:
+    return np.full((size, size, len(color)), color, np.uint8)
 
 
 def colors(path: Path) -> set[tuple[int, ...]]:
@@ -29,23 +29,23 @@ def test_a_sheet_shows_every_image_in_its_colors(tmp_path: Path):
     assert {(250, 0, 10), (0, 240, 20), (90, 90, 90)} <= colors(tmp_path / "sheet.png")
 
 
-def test_heat_brightens_where_it_is(tmp_path: Path):
+def test_the_heatmap_is_drawn_over_the_image(tmp_path: Path):
     heatmap = np.array([[0.0, 0.0], [0.0, 0.3]])
     draw_tiles([TileRow("", [Tile(flat((0, 0, 0), 8), heatmap=heatmap)])], tmp_path / "sheet.png")
     image = np.array(Image.open(tmp_path / "sheet.png").convert("L")).astype(float)
-    rows, columns = np.nonzero(image < 5)  # black is where there is no heat
+    rows, columns = np.nonzero(image < 5)  # black where the heatmap is 0
     bright = np.argwhere((image > 100) & (image < 250))
     assert bright.mean(0)[0] > rows.mean()
     assert bright.mean(0)[1] > columns.mean()
 
 
 def test_rollout_by_hand():
-    even, first = np.full((2, 2, 2), 0.5), np.array([[[1.0, 0.0], [1.0, 0.0]]] * 2)
-    assert rollout([even]).tolist() == [[0.75, 0.25], [0.25, 0.75]]
-    assert rollout([even, first]).tolist() == [[0.75, 0.25], [0.5, 0.5]]
-    assert rollout([first, even]).tolist() == [[0.875, 0.125], [0.625, 0.375]]
+    uniform, first = np.full((2, 2, 2), 0.5), np.array([[[1.0, 0.0], [1.0, 0.0]]] * 2)
+    assert rollout([uniform]).tolist() == [[0.75, 0.25], [0.25, 0.75]]
+    assert rollout([uniform, first]).tolist() == [[0.75, 0.25], [0.5, 0.5]]
+    assert rollout([first, uniform]).tolist() == [[0.875, 0.125], [0.625, 0.375]]
 
 
-def test_rollout_shares_out_one_whole():
+def test_rows_of_a_rollout_sum_to_one():
     layers = [np.random.default_rng(n).dirichlet(np.ones(5), (3, 5)) for n in range(4)]
     assert rollout(layers).sum(1) == pytest.approx(np.ones(5))

@@ -1,4 +1,4 @@
-"""A model as blocks: what is told of its parts agrees with the model itself, and with torch's own counter."""
+"""The summary of a model's modules agrees with the model itself, and with torch's own counter."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from tiny_models import pairs, tiny_model
 
 
 def flops(model, batch) -> int:
-    """Where torch can count: its fused kernel for attention on a CPU is a closed book to it, and that for LSTMs too,
-    which is only there for 32 bits."""
-    from torch.utils.flop_counter import FlopCounterMode  # it takes seconds to come up
+    """The operations that torch counts. It cannot count its fused CPU kernels for attention and for LSTMs (the latter
+    exists for 32 bits only)."""
+    from torch.utils.flop_counter import FlopCounterMode  # a slow import
 
     with torch.no_grad(), FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         model(batch)
     return counter.get_total_flops()
 
 
-def every(block: ModuleSummary) -> list[ModuleSummary]:
-    return [block, *(each for part in block.children for each in every(part))]
+def flatten(summary: ModuleSummary) -> list[ModuleSummary]:
+    return [summary, *(each for child in summary.children for each in flatten(child))]
 
 
-def named(block: ModuleSummary, name: str) -> ModuleSummary:
-    return next(each for each in every(block) if each.name == name)
+def find(root: ModuleSummary, name: str) -> ModuleSummary:
+    return next(each for each in flatten(root) if each.name == name)
 
 
-def test_operations_by_hand():
+def test_multiply_adds_computed_by_hand():
     root = summarize_modules(tiny_model("transformer, pre-norm"), pairs([5], [3]))
-    look = named(root, "encoder.blocks.0.look")
-    assert look.macs == 5 * 8 * 24 + 5 * 8 * 8 + 2 * 5 * 5 * 8  # Q, K and V; the output; Q Kᵀ and times V
-    assert named(root, "encoder.blocks.0.think").macs == 2 * 5 * 8 * 32
-    assert named(root, "head").macs == 4 * 8 * 13
-    cell = named(summarize_modules(tiny_model("recurrent, bilinear"), pairs([5], [3])), "decoder.stack.cells.0")
+    attention = find(root, "encoder.blocks.0.self_attention")
+    assert attention.macs == 5 * 8 * 24 + 5 * 8 * 8 + 2 * 5 * 5 * 8  # Q, K and V; the output; Q Kᵀ and times V
+    assert find(root, "encoder.blocks.0.feed_forward").macs == 2 * 5 * 8 * 32
+    assert find(root, "head").macs == 4 * 8 * 13
+    cell = find(summarize_modules(tiny_model("recurrent, bilinear"), pairs([5], [3])), "decoder.stack.cells.0")
     assert cell.macs == 4 * (4 * 8 * 8 + 4 * 8 * 8)  # four times, four gates, from the input and from the state
 
 
@@ -50,14 +50,14 @@ def test_operations_by_hand():
     ["transformer, pre-norm", "recurrent, additive", "recurrent, dot", "recurrent, bilinear",
      "convolutional to transformer"],
 )  # fmt: skip
-def test_operations_are_those_that_torch_counts(family):
+def test_multiply_adds_are_those_that_torch_counts(family):
     model, batch = tiny_model(family, torch.float64), pairs([5], [3])
     assert 2 * summarize_modules(model, batch).macs == flops(model, batch)  # a multiply-add is two operations
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["classify-image", "classify-image-resnet", "fill", "write-llama"])
-def test_so_are_those_of_images_readers_and_writers(name):
+def test_multiply_adds_of_other_models_are_those_that_torch_counts(name):
     settings = RECIPES[name]().model
     model = fresh_model(settings, (50, 50), "xavier", 1).eval().requires_grad_(False)
     ids = Sequences.of([[1, 7, 8, 9, 2]])
@@ -67,42 +67,42 @@ def test_so_are_those_of_images_readers_and_writers(name):
     assert 2 * summarize_modules(model, batch).macs == flops(model, batch)
 
 
-def test_watching_changes_nothing_and_leaves_nothing_behind():
+def test_a_summary_does_not_change_the_model_and_removes_its_hooks():
     model, batch = tiny_model("recurrent, dot"), pairs([5], [3])
     before = model(batch)
-    held = {name: (len(part._forward_hooks), sorted(vars(part))) for name, part in model.named_modules()}
+    attributes = {name: (len(part._forward_hooks), sorted(vars(part))) for name, part in model.named_modules()}
     summarize_modules(model, batch)
-    assert held == {name: (len(part._forward_hooks), sorted(vars(part))) for name, part in model.named_modules()}
+    assert attributes == {name: (len(part._forward_hooks), sorted(vars(part))) for name, part in model.named_modules()}
     assert torch.equal(model(batch), before)
 
 
-def test_whoever_else_uses_the_model_meanwhile_is_not_counted():
+def test_the_calls_of_another_thread_are_not_counted():
     model, batch, longer = tiny_model("transformer, pre-norm"), pairs([5], [3]), pairs([6], [6])
-    alone = summarize_modules(model, batch)
+    expected = summarize_modules(model, batch)
 
-    def run_in_background(part, given):
+    def run_in_background(module, inputs):
         hook.remove()
-        other = Thread(target=lambda: model(longer))
-        other.start()
-        other.join()
+        thread = Thread(target=lambda: model(longer))
+        thread.start()
+        thread.join()
 
     hook = model.head.register_forward_pre_hook(run_in_background)
-    assert summarize_modules(model, batch) == alone
+    assert summarize_modules(model, batch) == expected
 
 
-def test_shapes_are_those_that_passed():
+def test_shapes_are_those_of_the_inputs_and_outputs():
     root = summarize_modules(tiny_model("recurrent, additive"), pairs([5], [3]))
     assert (root.input_shapes, root.output_shapes) == ([(1, 5), (1, 4)], [(1, 4, 13)])
-    cell = named(root, "decoder.stack.cells.0")
-    assert (cell.kind, cell.calls) == ("GRUCell", 4)  # who looks before each token reads one at a time
-    assert cell.input_shapes[0] == (1, 1, 16)  # the token's vector, and the context beside it
-    assert named(root, "decoder.attention.attention").output_shapes == [(1, 1, 8), (1, 1, 5)]
+    cell = find(root, "decoder.stack.cells.0")
+    assert (cell.kind, cell.calls) == ("GRUCell", 4)  # with attention before the cell, there is one call for each token
+    assert cell.input_shapes[0] == (1, 1, 16)  # the token's vector and the context vector
+    assert find(root, "decoder.cross_attention.attention").output_shapes == [(1, 1, 8), (1, 1, 5)]
 
 
 def test_parameters_of_a_shared_table_are_counted_once():
     model = tiny_model("transformer, pre-norm")
     root = summarize_modules(model, pairs([2]))
     assert root.parameters == sum(each.numel() for each in model.parameters())
-    table, again = named(root, "target.table"), named(root, "head.table")
-    assert (table.shared, again.shared) == (False, True)
-    assert sum(part.parameters for part in root.children) == root.parameters + table.parameters
+    table, tied = find(root, "target.table"), find(root, "head.table")
+    assert (table.shared, tied.shared) == (False, True)
+    assert sum(child.parameters for child in root.children) == root.parameters + table.parameters

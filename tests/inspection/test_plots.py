@@ -1,4 +1,4 @@
-"""Images: what is drawn is what was noted, and every word can be read."""
+"""Plots: they show the logged values, and every label is readable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seq2see.inspection.length_plot import draw_lengths
 from seq2see.inspection.plotting import BLUE, ORANGE, save_figure
 from seq2see.inspection.training_plots import draw_curves
 
-NOTES = [
+METRICS = [
     {"step": 1, "loss": 4.0, "learning_rate": 0.1, "grad_norm": 3.0, "tokens": 11},
     {"step": 2, "loss": 2.0, "learning_rate": 0.2, "grad_norm": 1.0, "tokens": 13},
     {"step": 2, "valid_loss": 2.5, "valid_accuracy": 0.25},
@@ -31,15 +31,15 @@ WEIGHTS = np.array([[0.9, 0.1, 0.0], [0.1, 0.8, 0.1], [0.0, 0.3, 0.7], [0.0, 0.2
 
 @pytest.fixture
 def figures(monkeypatch):
-    """Every figure that is drawn, before it becomes a file; it still becomes one."""
+    """Every figure that is saved; the files are written as usual."""
     drawn = []
 
-    def keep(figure, path, *about):
+    def save(figure, path, *description):
         drawn.append(figure)
-        save_figure(figure, path, *about)
+        save_figure(figure, path, *description)
 
     for module in (training_plots, attention_plots, length_plot):
-        monkeypatch.setattr(module, "save_figure", keep)
+        monkeypatch.setattr(module, "save_figure", save)
     return drawn
 
 
@@ -63,7 +63,7 @@ def lines(axes):
     return [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.get_lines()]
 
 
-def words(figure):
+def texts_of(figure):
     """All texts of a figure's captions and panels."""
     texts = [text.get_text() for text in figure.texts]
     for axes in figure.axes:
@@ -73,28 +73,28 @@ def words(figure):
     return texts
 
 
-def test_every_panel_shows_the_noted_figures(tmp_path, figures):
-    draw_curves(NOTES, TIMING, tmp_path / "curves.png")
+def test_every_panel_shows_the_logged_metrics(tmp_path, figures):
+    draw_curves(METRICS, TIMING, tmp_path / "curves.png")
     (figure,) = figures
     assert ([2, 4], [2.5, 3.0]) in lines(panel(figure, "loss"))
     assert ([1, 2, 3, 4], [4.0, 2.0, 1.0, 1.5]) in lines(panel(figure, "loss"))
     assert lines(panel(figure, "accuracy")) == [([2, 4], [0.25, 0.75])]
-    assert lines(panel(figure, "learning_rate")) == [([1, 2, 3, 4], [0.1, 0.2, 0.1, 0.0])]
+    assert lines(panel(figure, "learning rate")) == [([1, 2, 3, 4], [0.1, 0.2, 0.1, 0.0])]
     assert ([1, 2, 3, 4], [3.0, 1.0, 2.0, 2.0]) in lines(panel(figure, "gradient"))
     assert lines(panel(figure, "tokens")) == [([2, 4], [48, 68])]
     assert panel(figure, "loss").get_title("right") == "best valid 2.5 at step 2"
     assert panel(figure, "accuracy").get_title("right") == "75.0%"
 
 
-def test_the_image_of_curves_is_a_png_of_the_promised_size(tmp_path, chinese):
-    draw_curves(NOTES, TIMING, tmp_path / "deep" / "curves.png")
+def test_the_training_plot_is_a_png_of_fixed_size(tmp_path, chinese):
+    draw_curves(METRICS, TIMING, tmp_path / "deep" / "curves.png")
     image = imread(tmp_path / "deep" / "curves.png")
     assert image.shape[:2] == (980, 1960)
-    assert image[..., :3].std() > 0.05  # something is on it
+    assert image[..., :3].std() > 0.05  # the image is not empty
 
 
-def test_no_title_runs_into_the_figure_beside_it(tmp_path, figures, chinese):
-    draw_curves(NOTES, [{"step": 4, "tokens_per_second": 1_234_567}], tmp_path / "curves.png", clip=1.0)
+def test_no_title_overlaps_the_value_in_the_corner(tmp_path, figures, chinese):
+    draw_curves(METRICS, [{"step": 4, "tokens_per_second": 1_234_567}], tmp_path / "curves.png", clip=1.0)
     (figure,) = figures
     for each in figure.axes:
         title, corner = each._left_title.get_window_extent(), each._right_title.get_window_extent()
@@ -102,16 +102,16 @@ def test_no_title_runs_into_the_figure_beside_it(tmp_path, figures, chinese):
         assert corner.x1 <= figure.bbox.x1
 
 
-def test_speed_is_counted_in_what_a_step_asks_for(tmp_path, figures):
-    draw_curves(NOTES, TIMING, tmp_path / "curves.png", unit="answers")
+def test_the_unit_of_the_speed_is_that_of_the_task(tmp_path, figures):
+    draw_curves(METRICS, TIMING, tmp_path / "curves.png", unit="answers")
     (figure,) = figures
     assert lines(panel(figure, "answers/s")) == [([2, 4], [48, 68])]
-    assert not any("tokens" in text for text in words(figure))
+    assert not any("tokens" in text for text in texts_of(figure))
 
 
-def test_train_and_valid_are_named_apart_even_where_they_end_together(tmp_path, figures):
-    notes = [{"step": 7, "loss": 1.0}, {"step": 7, "valid_loss": 1.0}]
-    draw_curves(notes, [], tmp_path / "curves.png")
+def test_the_names_of_train_and_valid_do_not_overlap_even_if_the_lines_end_together(tmp_path, figures):
+    metrics = [{"step": 7, "loss": 1.0}, {"step": 7, "valid_loss": 1.0}]
+    draw_curves(metrics, [], tmp_path / "curves.png")
     names = {text.get_text(): text for text in panel(figures[0], "loss").texts}
     assert (to_hex(names["train"].get_color()).upper(), names["valid"].get_color()) == (BLUE, ORANGE)
     boxes = [names[name].get_window_extent() for name in ("train", "valid")]
@@ -119,8 +119,8 @@ def test_train_and_valid_are_named_apart_even_where_they_end_together(tmp_path, 
 
 
 def test_the_moving_average_spreads_a_spike_over_its_neighbors(tmp_path, figures):
-    notes = [{"step": step, "loss": 4.0 if step == 50 else 1.0} for step in range(1, 101)]
-    draw_curves(notes, [], tmp_path / "curves.png")
+    metrics = [{"step": step, "loss": 4.0 if step == 50 else 1.0} for step in range(1, 101)]
+    draw_curves(metrics, [], tmp_path / "curves.png")
     raw, smooth = (values for _, values in lines(panel(figures[0], "loss"))[:2])
     assert raw[49] == 4.0
     assert smooth[47:52] == [1.0, 2.0, 2.0, 2.0, 1.0]  # (1 + 4 + 1) / 3
@@ -128,35 +128,35 @@ def test_the_moving_average_spreads_a_spike_over_its_neighbors(tmp_path, figures
 
 
 @pytest.mark.parametrize("last, scale", [(0.1, "log"), (0.9, "linear")])
-def test_a_wide_span_gets_a_logarithmic_axis(tmp_path, figures, last, scale):
+def test_a_wide_range_of_values_has_a_logarithmic_axis(tmp_path, figures, last, scale):
     draw_curves([{"step": 1, "loss": 1.0}, {"step": 2, "loss": last}], [], tmp_path / "curves.png")
     assert panel(figures[0], "loss").get_yscale() == scale
 
 
-@pytest.mark.parametrize("notes", [[], [{"step": 1, "loss": 0.0}], [{"step": 1, "loss": float("nan")}]])
-def test_curves_of_hardly_anything_can_be_drawn(tmp_path, figures, notes):
-    draw_curves(notes, [], tmp_path / "curves.png")
-    assert "no values yet" in words(figures[0])
+@pytest.mark.parametrize("metrics", [[], [{"step": 1, "loss": 0.0}], [{"step": 1, "loss": float("nan")}]])
+def test_curves_without_usable_values_can_be_drawn(tmp_path, figures, metrics):
+    draw_curves(metrics, [], tmp_path / "curves.png")
+    assert "no values yet" in texts_of(figures[0])
 
 
-def test_without_a_chinese_font_the_curves_speak_english(tmp_path, figures, no_font):
-    draw_curves(NOTES, TIMING, tmp_path / "curves.png")
-    assert all(text.isascii() for text in words(figures[0]))
+def test_without_a_chinese_font_the_labels_of_curves_are_english(tmp_path, figures, no_font):
+    draw_curves(METRICS, TIMING, tmp_path / "curves.png")
+    assert all(text.isascii() for text in texts_of(figures[0]))
 
 
 def test_rows_are_target_words_and_columns_source_words(tmp_path, figures, chinese):
-    draw_alignments([Alignment(SOURCE, TARGET, WEIGHTS)], tmp_path / "one.png", title="look")
+    draw_alignments([Alignment(SOURCE, TARGET, WEIGHTS)], tmp_path / "one.png", title="attention")
     (axes,) = figures[0].axes
     assert [label.get_text() for label in axes.get_xticklabels()] == SOURCE
     assert [label.get_text() for label in axes.get_yticklabels()] == TARGET
     (image,) = axes.get_images()
     assert np.allclose(image.get_array(), WEIGHTS)
     assert image.get_clim() == (0, 1)
-    assert "look" in words(figures[0])
+    assert "attention" in texts_of(figures[0])
 
 
-def test_gold_links_are_boxed_solid_and_possible_ones_dashed(tmp_path, figures):
-    links = ((0, 0), (2, 3), (9, 0))  # the last counts a word that was cut off
+def test_sure_links_have_solid_boxes_and_possible_links_dashed_boxes(tmp_path, figures):
+    links = ((0, 0), (2, 3), (9, 0))  # the last refers to a truncated word
     draw_alignments([Alignment(SOURCE, TARGET, WEIGHTS, links=links, possible=((2, 3), (2, 2)))], tmp_path / "one.png")
     boxes = {
         (round(box.get_x() + 0.42), round(box.get_y() + 0.42)): box.get_linestyle()
@@ -167,7 +167,7 @@ def test_gold_links_are_boxed_solid_and_possible_ones_dashed(tmp_path, figures):
     assert boxes[2, 2] != "solid"
 
 
-def test_several_sentences_share_a_image_and_their_panels_do_not_touch(tmp_path, figures, chinese):
+def test_several_sentences_share_an_image_and_their_panels_do_not_overlap(tmp_path, figures, chinese):
     german = ["Ich", "habe", "einen", "Kugelschreiber"]
     sentences = [
         Alignment(SOURCE, TARGET, WEIGHTS),
@@ -178,43 +178,43 @@ def test_several_sentences_share_a_image_and_their_panels_do_not_touch(tmp_path,
     figure = figures[0]
     boxes = [axes.get_tightbbox() for axes in figure.axes]
     assert len(boxes) == 3
-    assert not any(first.overlaps(other) for place, first in enumerate(boxes) for other in boxes[:place])
+    assert not any(first.overlaps(other) for index, first in enumerate(boxes) for other in boxes[:index])
     assert all(figure.bbox.contains(*corner) for box in boxes for corner in (box.min, box.max))
     height, width = imread(tmp_path / "some.png").shape[:2]
     assert 400 < height < 3000
     assert 700 < width < 3000
 
 
-def test_a_long_sentence_still_gives_a_image_of_sane_size(tmp_path):
+def test_the_image_of_a_long_sentence_has_a_limited_size(tmp_path):
     words = [f"w{number}" for number in range(61)]
     draw_alignments([Alignment(words, words, np.eye(61))], tmp_path / "long.png")
     assert max(imread(tmp_path / "long.png").shape[:2]) < 3000
 
 
-def test_chinese_words_are_drawn_without_complaints(tmp_path, chinese, caplog):
+def test_chinese_words_are_drawn_without_warnings(tmp_path, chinese, caplog):
     draw_alignments(
         [Alignment(["我们", "。", "$", "$"], ["<eos>", "▁$\\frac$"], np.full((2, 4), 0.25))], tmp_path / "one.png"
     )
     assert not caplog.records
 
 
-def test_without_a_font_numbers_stand_for_words_and_the_image_says_how_to_get_one(tmp_path, figures, no_font):
+def test_without_a_font_numbers_replace_words_and_the_image_has_a_hint(tmp_path, figures, no_font):
     draw_alignments([Alignment(SOURCE, TARGET, WEIGHTS)], tmp_path / "one.png", title="注意力")
     (figure,) = figures
-    texts = words(figure)
+    texts = texts_of(figure)
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["1", "2", "3"]
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == TARGET  # these can be written
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == TARGET  # a font has these
     assert sum(ADVICE in text for text in texts) == 1
     assert all(text.isascii() for text in texts)
 
 
-def test_letters_that_no_font_has_become_numbers_too(tmp_path, figures, chinese):
+def test_words_with_letters_that_no_font_has_become_numbers(tmp_path, figures, chinese):
     draw_alignments([Alignment(["\U0001f40c", "b"], ["x"], [[0.5, 0.5]])], tmp_path / "one.png")
     assert [label.get_text() for label in figures[0].axes[0].get_xticklabels()] == ["1", "2"]
-    assert not any(ADVICE in text for text in words(figures[0]))  # a Chinese font would not help
+    assert not any(ADVICE in text for text in texts_of(figures[0]))  # a Chinese font would not help
 
 
-def test_weights_that_do_not_fit_the_words_are_refused(tmp_path):
+def test_weights_whose_shape_does_not_match_the_words_are_an_error(tmp_path):
     with pytest.raises(ValueError, match="3 source"):
         draw_alignments([Alignment(SOURCE, TARGET, WEIGHTS.T)], tmp_path / "one.png")
 
@@ -225,7 +225,7 @@ LENGTHS = [
 ]
 
 
-def test_a_line_shows_the_mean_of_the_seeds_and_a_band_their_span(tmp_path, figures):
+def test_a_line_shows_the_mean_of_the_seeds_and_a_band_their_range(tmp_path, figures):
     draw_lengths(LENGTHS, tmp_path / "lengths.png")
     (axes,) = figures[0].axes
     assert lines(axes) == [([0, 1], [22.0, 10.5]), ([0, 1], [40.0, 10.5])]
@@ -234,7 +234,7 @@ def test_a_line_shows_the_mean_of_the_seeds_and_a_band_their_span(tmp_path, figu
     assert axes.get_ylim()[0] == 0
 
 
-def test_systems_are_named_where_their_lines_end_even_if_together(tmp_path, figures):
+def test_systems_are_named_at_the_ends_of_their_lines_without_overlap(tmp_path, figures):
     draw_lengths(LENGTHS, tmp_path / "lengths.png")
     names = {text.get_text(): text for text in figures[0].axes[0].texts}
     colors = [line.get_color() for line in figures[0].axes[0].get_lines()]
@@ -243,31 +243,31 @@ def test_systems_are_named_where_their_lines_end_even_if_together(tmp_path, figu
     assert not names["rnn"].get_window_extent().overlaps(names["gru"].get_window_extent())
 
 
-def test_the_image_of_lengths_speaks_chinese_where_it_can_and_carries_its_note(tmp_path, figures, chinese):
+def test_the_length_plot_has_chinese_labels_and_its_description_in_the_file(tmp_path, figures, chinese):
     draw_lengths(LENGTHS, tmp_path / "lengths.png", "drawn from these")
-    assert any("源句词数" in text for text in words(figures[0]))
+    assert any("源句词数" in text for text in texts_of(figures[0]))
     with Image.open(tmp_path / "lengths.png") as image:
         assert image.info["Description"] == "drawn from these"
 
 
-def test_without_a_chinese_font_the_lengths_speak_english(tmp_path, figures, no_font):
+def test_without_a_chinese_font_the_labels_of_lengths_are_english(tmp_path, figures, no_font):
     draw_lengths(LENGTHS, tmp_path / "lengths.png")
-    assert all(text.replace("–", "-").isascii() for text in words(figures[0]))
+    assert all(text.replace("–", "-").isascii() for text in texts_of(figures[0]))
 
 
-def test_the_clip_is_a_line_and_its_victims_are_counted(tmp_path, figures, no_font):
-    draw_curves(NOTES, TIMING, tmp_path / "curves.png", clip=2.5)
+def test_the_maximum_norm_is_a_line_and_clipped_steps_are_counted(tmp_path, figures, no_font):
+    draw_curves(METRICS, TIMING, tmp_path / "curves.png", clip=2.5)
     norm = panel(figures[0], "gradient")
     assert list(norm.get_lines()[-1].get_ydata()) == [2.5, 2.5]
-    assert "> 2.5: 25% clipped" in words(figures[0])  # 3, 1, 2 and 2
-    draw_curves(NOTES, TIMING, tmp_path / "curves.png")
-    assert not any("clipped" in text for text in words(figures[1]))
+    assert "> 2.5: 25% clipped" in texts_of(figures[0])  # 3, 1, 2 and 2
+    draw_curves(METRICS, TIMING, tmp_path / "curves.png")
+    assert not any("clipped" in text for text in texts_of(figures[1]))
 
 
-def test_labels_that_are_not_drawn_are_a_column_of_their_own(tmp_path, monkeypatch):
+def test_labels_beyond_the_maximum_share_one_column(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(confusion_plot, "save_figure", lambda figure, path: drawn.append(figure.axes[0]))
-    monkeypatch.setattr(confusion_plot, "MOST", 2)
+    monkeypatch.setattr(confusion_plot, "MAX_LABELS", 2)
     confusion_plot.draw_confusion(["a", "b", "c"], [[1, 0, 3], [0, 4, 0], [1, 0, 1]], tmp_path / "x.png")
     (panel,) = drawn
     assert [text.get_text().split()[0] for text in panel.get_xticklabels()] == ["a", "b", "others"]

@@ -79,11 +79,11 @@ def test_vectors_are_of_length_one_and_stand_in_the_order_of_the_texts(body, tmp
     assert stored.dtype == np.float32
     assert np.linalg.norm(stored, axis=1) == pytest.approx([1, 0, 1], abs=1e-5)
     assert stored[0] @ stored[2] == pytest.approx(table[0, 1], abs=1e-3)
-    assert "nothing to read in an empty text, and its vector is all zeros" in capsys.readouterr().err
+    assert "an empty text has an embedding of zeros" in capsys.readouterr().err
     assert run(["embed", str(body), "--json", "我有一支笔"]) == 0
     captured = capsys.readouterr()
     told = json.loads(captured.out)
-    assert "nothing to read" not in captured.err
+    assert "an empty text" not in captured.err
     assert told["text"] == "我有一支笔"
     assert len(told["vector"]) == 24
 

@@ -1,4 +1,4 @@
-"""The gated convolution: numbers on paper, its window, and padding."""
+"""The gated convolution: numbers by hand, its receptive field, and padding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seq2see.layers.convolution import ConvolutionBlock
 def test_a_block_by_hand():
     block = ConvolutionBlock(width=1, kernel=3)
     nn.init.zeros_(block.convolution.bias)
-    # The first channel adds up left, middle and right with weights 1, 2, 4; the second opens the gate half.
+    # The first channel is the sum of left, center and right with weights 1, 2, 4; the second makes the gate 0.5.
     block.convolution.weight.data.copy_(torch.tensor([[[1.0, 2.0, 4.0]], [[0.0, 0.0, 0.0]]]))
     vectors = Sequences(torch.tensor([[[1.0], [10.0], [100.0]]]), torch.tensor([3]))
     sums = torch.tensor([2 + 40, 1 + 20 + 400, 10 + 200])
@@ -24,29 +24,29 @@ def test_a_block_by_hand():
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 5])
-def test_a_place_sees_as_far_as_its_window(kernel):
+def test_the_receptive_field_is_the_kernel(kernel):
     block = ConvolutionBlock(width=3, kernel=kernel)
     values = torch.randn(1, 11, 3, requires_grad=True)
-    read = block(Sequences(values, torch.tensor([11]))).values
-    (grad,) = torch.autograd.grad(read[0, 5].sum(), values)
-    seen = grad[0].abs().sum(-1).nonzero().flatten().tolist()
-    assert seen == list(range(5 - kernel // 2, 5 + kernel // 2 + 1))
+    output = block(Sequences(values, torch.tensor([11]))).values
+    (grad,) = torch.autograd.grad(output[0, 5].sum(), values)
+    covered = grad[0].abs().sum(-1).nonzero().flatten().tolist()
+    assert covered == list(range(5 - kernel // 2, 5 + kernel // 2 + 1))
 
 
 def test_padding_and_its_content_change_nothing():
     block = ConvolutionBlock(width=3, kernel=5)
     lengths = torch.tensor([2, 5, 3])
     clean = torch.randn(3, 5, 3)
-    read = block(Sequences(clean, lengths)).values
-    more = torch.cat([clean, torch.zeros(3, 4, 3)], dim=1)
-    dirty = more.masked_fill(~Sequences(more, lengths).real[..., None], float("nan")).requires_grad_()
-    again = block(Sequences(dirty, lengths)).values
-    assert_close(again[:, :5], read, rtol=0, atol=1e-6)
-    assert again[:, 5:].count_nonzero() == 0
-    again.sum().backward()
+    output = block(Sequences(clean, lengths)).values
+    longer = torch.cat([clean, torch.zeros(3, 4, 3)], dim=1)
+    dirty = longer.masked_fill(~Sequences(longer, lengths).valid[..., None], float("nan")).requires_grad_()
+    padded_output = block(Sequences(dirty, lengths)).values
+    assert_close(padded_output[:, :5], output, rtol=0, atol=1e-6)
+    assert padded_output[:, 5:].count_nonzero() == 0
+    padded_output.sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in block.parameters())
     alone = block(Sequences(clean[:1, :2], lengths[:1])).values
-    assert_close(alone, read[:1, :2], rtol=0, atol=1e-6)
+    assert_close(alone, output[:1, :2], rtol=0, atol=1e-6)
 
 
 def test_the_gradients_of_a_block_are_right():
@@ -56,12 +56,12 @@ def test_the_gradients_of_a_block_are_right():
     assert torch.autograd.gradcheck(lambda values: block(Sequences(values, lengths)).values, (values,))
 
 
-def test_a_window_without_a_middle_is_refused():
+def test_a_kernel_without_a_center_is_refused():
     with pytest.raises(UserError, match="kernel 5"):
         ConvolutionBlock(width=3, kernel=4)
 
 
-def test_dropout_takes_from_what_is_read_and_never_from_the_way_around():
+def test_dropout_is_applied_to_the_input_of_the_convolution_and_not_to_the_residual():
     block = ConvolutionBlock(width=2, kernel=3, dropout=1.0)
     nn.init.zeros_(block.convolution.bias)
     values = torch.randn(1, 4, 2)

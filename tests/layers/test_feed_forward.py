@@ -1,4 +1,4 @@
-"""The feed-forward part, by hand."""
+"""Feed-forward layers, by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from seq2see.layers.feed_forward import (
 )
 
 
-def test_widen_keep_what_is_positive_narrow_again():
+def test_feed_forward_by_hand():
     layer = FeedForward(width=1, hidden=2)
     with torch.no_grad():
         layer.up_proj.weight.copy_(torch.tensor([[1.0], [-2.0]]))
@@ -39,8 +39,8 @@ def test_exact_gelu_by_hand():
         layer.down_proj.weight.fill_(1)
         layer.up_proj.bias.zero_()
         layer.down_proj.bias.fill_(0.5)
-    below = 0.5 * (1 + math.erf(2 / math.sqrt(2)))  # the share of a normal distribution below 2
-    expected = torch.tensor([2 * below + 0.5, 0.5], dtype=torch.float64)
+    cdf = 0.5 * (1 + math.erf(2 / math.sqrt(2)))  # the normal distribution function at 2
+    expected = torch.tensor([2 * cdf + 0.5, 0.5], dtype=torch.float64)
     assert_close(layer.double()(torch.tensor([2.0, 0.0]).double().view(1, 2, 1)).flatten(), expected)
 
 
@@ -56,10 +56,10 @@ def test_gelu_by_hand():
     assert_close(layer(torch.tensor([2.0, 0.0]).view(1, 2, 1)).flatten(), expected)
 
 
-def test_a_gate_by_hand():
+def test_swiglu_by_hand():
     layer = GatedFeedForward(width=1, hidden=1)
     with torch.no_grad():
-        layer.up_proj.weight.copy_(torch.tensor([[1.0], [3.0]]))  # the gate, then what it lets through
+        layer.up_proj.weight.copy_(torch.tensor([[1.0], [3.0]]))  # the gate, then the values
         layer.down_proj.weight.fill_(10)
     silu = 2 / (1 + math.exp(-2))
     assert_close(layer(torch.tensor(2.0).view(1, 1, 1)).flatten(), torch.tensor([10 * silu * 6]))
@@ -67,17 +67,17 @@ def test_a_gate_by_hand():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_gate_is_the_plain_one_forward_and_backward(dtype):
-    draws = torch.Generator().manual_seed(1)
-    projected = (3 * torch.randn(2, 3, 10, generator=draws)).to(dtype).requires_grad_()
-    grad_output = torch.randn(2, 3, 5, generator=draws).to(dtype)
-    plain, found = swiglu(projected), SwiGLUFunction.apply(projected)
-    assert torch.equal(found, plain)
-    by_plain, by_found = (torch.autograd.grad(each, projected, grad_output)[0] for each in (plain, found))
-    assert torch.equal(by_found, by_plain)
+def test_the_autograd_function_is_swiglu_forward_and_backward(dtype):
+    random = torch.Generator().manual_seed(1)
+    projected = (3 * torch.randn(2, 3, 10, generator=random)).to(dtype).requires_grad_()
+    grad_output = torch.randn(2, 3, 5, generator=random).to(dtype)
+    expected, output = swiglu(projected), SwiGLUFunction.apply(projected)
+    assert torch.equal(output, expected)
+    expected_grad, grad = (torch.autograd.grad(each, projected, grad_output)[0] for each in (expected, output))
+    assert torch.equal(grad, expected_grad)
 
 
-def test_what_is_compiled_has_the_same_gate(monkeypatch):
+def test_compiled_code_has_the_same_gate(monkeypatch):
     layer, vectors = GatedFeedForward(3, 7), torch.randn(2, 2, 3)
     before = layer(vectors)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
@@ -85,7 +85,7 @@ def test_what_is_compiled_has_the_same_gate(monkeypatch):
     assert torch.equal(layer(vectors), before)
 
 
-def test_slopes_of_a_gate_are_not_put_together_afterwards():
+def test_gradients_of_a_gate_are_not_concatenated():
     layer, vectors = GatedFeedForward(3, 7), torch.randn(2, 2, 3)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         layer(vectors).sum().backward()
@@ -93,17 +93,17 @@ def test_slopes_of_a_gate_are_not_put_together_afterwards():
     assert [called[name] for name in ("silu", "mul", "silu_backward", "cat")] == [1, 3, 1, 0]
 
 
-@pytest.mark.parametrize("kind", FEED_FORWARDS)
-def test_each_position_is_thought_about_by_itself(kind):
-    layer, vectors = FEED_FORWARDS[kind](5, 11), torch.randn(2, 3, 5)
+@pytest.mark.parametrize("name", FEED_FORWARDS)
+def test_each_position_is_transformed_by_itself(name):
+    layer, vectors = FEED_FORWARDS[name](5, 11), torch.randn(2, 3, 5)
     for row in range(2):
         for time in range(3):
             alone = layer(vectors[row : row + 1, time : time + 1])
             assert_close(layer(vectors)[row : row + 1, time : time + 1], alone)
 
 
-@pytest.mark.parametrize("kind", FEED_FORWARDS)
-def test_gradients_are_those_of_finite_differences(kind):
-    layer = FEED_FORWARDS[kind](3, 7).double()
+@pytest.mark.parametrize("name", FEED_FORWARDS)
+def test_gradients_are_those_of_finite_differences(name):
+    layer = FEED_FORWARDS[name](3, 7).double()
     vectors = torch.randn(2, 2, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(layer, [vectors])

@@ -1,4 +1,4 @@
-"""Initial weights have the variances that the papers ask for."""
+"""Initial weights have the variances of the papers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_he_keeps_the_signal_through_relu_and_xavier_halves_it(name, gain):
         assert (signal.square().mean() / before).item() == pytest.approx(gain, rel=0.2)
 
 
-class Small(nn.Module):
+class SmallModel(nn.Module):
     def __init__(self):
         super().__init__()
         self.embedding = nn.Embedding(2000, 64, padding_idx=0)
@@ -59,7 +59,7 @@ class Small(nn.Module):
 
 @pytest.mark.parametrize(("name", "variance"), [("xavier", 2 / 256), ("he", 2 / 64), ("zero", 0)])
 def test_a_whole_model(name, variance):
-    model = Small()
+    model = SmallModel()
     with torch.no_grad():
         for norm in model.norm:
             norm.weight.fill_(17)
@@ -78,14 +78,14 @@ def test_a_whole_model(name, variance):
 
 
 def test_the_same_seed_gives_the_same_weights():
-    one, other = nn.Linear(3, 5), nn.Linear(3, 5)
-    for model in (one, other):
+    first, second = nn.Linear(3, 5), nn.Linear(3, 5)
+    for model in (first, second):
         torch.manual_seed(7)
         initialize(model, "he")
-    assert torch.equal(one.weight, other.weight)
-    assert one.weight.requires_grad
+    assert torch.equal(first.weight, second.weight)
+    assert first.weight.requires_grad
 
 
-def test_a_misspelled_name_is_told():
+def test_a_misspelled_name_is_an_error():
     with pytest.raises(UserError, match="Did you mean 'xavier'"):
         initialize(nn.Linear(2, 2), "xaver")

@@ -1,4 +1,4 @@
-"""Cutting an image into patches, against loops and against a convolution."""
+"""Patches of an image, against loops and against a convolution."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from torch.nn import functional
 from seq2see.layers.patch_embedding import PatchEmbedding, PixelNormalization, patchify
 
 
-def test_patches_are_read_line_by_line_and_each_channel_by_itself():
+def test_patches_are_ordered_row_by_row_and_each_channel_by_itself():
     pixels = torch.randn(2, 3, 4, 6)
     patches = patchify(pixels, 2)
     assert patches.shape == (2, 2, 3, 12)
     for down in range(2):
         for across in range(3):
-            square = pixels[1, :, 2 * down : 2 * down + 2, 2 * across : 2 * across + 2]
-            assert torch.equal(patches[1, down, across], square.reshape(-1))
+            patch = pixels[1, :, 2 * down : 2 * down + 2, 2 * across : 2 * across + 2]
+            assert torch.equal(patches[1, down, across], patch.reshape(-1))
 
 
-def test_projected_patches_are_a_convolution_with_a_stride_as_long_as_its_kernel():
+def test_patch_embedding_is_a_convolution_whose_stride_is_its_kernel_size():
     patches, pixels = PatchEmbedding(3, 5, 7), torch.randn(2, 3, 10, 15)
     kernel = patches.projection.weight.view(7, 3, 5, 5)
     expected = functional.conv2d(pixels, kernel, patches.projection.bias, stride=5)

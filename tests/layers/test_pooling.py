@@ -1,4 +1,4 @@
-"""Summing up: by hand, with padding that must not matter, and against torch's own attention."""
+"""Pooling: by hand, with padding that has no influence, and against torch's own attention."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def rows(values: torch.Tensor, *lengths: int) -> Sequences:
     return Sequences(values, torch.tensor(lengths))
 
 
-def test_learned_tokens_stand_in_front_of_every_row_and_lengthen_it():
+def test_learned_tokens_are_prepended_to_every_row():
     tokens = PrefixTokens(2, count=2)
     with torch.no_grad():
         tokens.embeddings.copy_(torch.tensor([[1.0, 2], [3, 4]]))
@@ -37,13 +37,13 @@ def test_a_class_token_learns_from_every_row():
     assert tokens.embeddings.grad.tolist() == [[5.0, 5.0, 5.0]]
 
 
-def test_first_and_mean_by_hand():
-    given = rows(torch.tensor([[[1.0, 2], [3, 6]], [[5, 5], [float("nan"), 7]]]), 2, 1)
-    assert ClsPooling()(given).tolist() == [[1, 2], [5, 5]]
-    assert MeanPooling()(given).tolist() == [[2, 4], [5, 5]]
+def test_cls_and_mean_by_hand():
+    sequences = rows(torch.tensor([[[1.0, 2], [3, 6]], [[5, 5], [float("nan"), 7]]]), 2, 1)
+    assert ClsPooling()(sequences).tolist() == [[1, 2], [5, 5]]
+    assert MeanPooling()(sequences).tolist() == [[2, 4], [5, 5]]
 
 
-def test_attention_pooling_is_torchs_attention_with_one_question():
+def test_attention_pooling_is_torchs_attention_with_one_query():
     torch.manual_seed(3)
     pool, reference = (
         AttentionPooling(6, 2, GeluTanhFeedForward(6, 11), eps=0.1),
@@ -53,40 +53,40 @@ def test_attention_pooling_is_torchs_attention_with_one_question():
         reference.in_proj_weight.copy_(torch.cat([pool.attention.q_proj.weight, pool.attention.kv_proj.weight]))
         reference.in_proj_bias.copy_(torch.cat([pool.attention.q_proj.bias, pool.attention.kv_proj.bias]))
         reference.out_proj.load_state_dict(pool.attention.out_proj.state_dict())
-    places = torch.randn(3, 5, 6)
+    vectors = torch.randn(3, 5, 6)
     lengths = torch.tensor([5, 2, 4])
     padding = torch.arange(5) >= lengths[:, None]
-    found, _ = reference(pool.query.expand(3, 1, -1), places, places, key_padding_mask=padding)
-    normal = nn.functional.layer_norm(found, (6,), eps=0.1)
-    expected = (found + pool.feed_forward(normal))[:, 0]
-    assert_close(pool(Sequences(places, lengths)), expected)
+    output, _ = reference(pool.query.expand(3, 1, -1), vectors, vectors, key_padding_mask=padding)
+    normal = nn.functional.layer_norm(output, (6,), eps=0.1)
+    expected = (output + pool.feed_forward(normal))[:, 0]
+    assert_close(pool(Sequences(vectors, lengths)), expected)
 
 
-def test_attention_pooling_never_looks_at_padding():
+def test_attention_pooling_does_not_depend_on_padding():
     pool = AttentionPooling(4, 2, GeluTanhFeedForward(4, 7))
-    places = torch.randn(2, 5, 4)
-    short = pool(rows(places[:, :3], 3, 3))
-    places[:, 3:] = float("nan")
-    assert_close(pool(rows(places, 3, 3)), short)
+    vectors = torch.randn(2, 5, 4)
+    short = pool(rows(vectors[:, :3], 3, 3))
+    vectors[:, 3:] = float("nan")
+    assert_close(pool(rows(vectors, 3, 3)), short)
 
 
-def test_the_first_two_side_by_side_and_the_first_thought_over_by_hand():
-    given = rows(torch.tensor([[[1.0, 2], [3, 6], [9, 9]]]), 3)
-    assert ClsDistillationPooling()(given).tolist() == [[1, 2, 3, 6]]
-    assert (ClsDistillationPooling.embeddings, ClsPooling.embeddings) == (2, 1)
-    rethought = TanhClsPooling(2)
+def test_cls_distillation_and_tanh_cls_by_hand():
+    sequences = rows(torch.tensor([[[1.0, 2], [3, 6], [9, 9]]]), 3)
+    assert ClsDistillationPooling()(sequences).tolist() == [[1, 2, 3, 6]]
+    assert (ClsDistillationPooling.vector_count, ClsPooling.vector_count) == (2, 1)
+    pool = TanhClsPooling(2)
     with torch.no_grad():
-        rethought.dense.weight.copy_(torch.tensor([[1.0, 0], [0, 0.5]]))
-        rethought.dense.bias.copy_(torch.tensor([0.0, -1]))
-    assert_close(rethought(given), torch.tensor([[1.0, 0]]).tanh())
+        pool.dense.weight.copy_(torch.tensor([[1.0, 0], [0, 0.5]]))
+        pool.dense.bias.copy_(torch.tensor([0.0, -1]))
+    assert_close(pool(sequences), torch.tensor([[1.0, 0]]).tanh())
 
 
 def test_learned_vectors_begin_with_length_one():
-    """As the vectors of tokens do: 1 / √width for each number."""
+    """As token embeddings do: a standard deviation of 1 / √width."""
     tokens, pool = PrefixTokens(400, 3), AttentionPooling(400, 2, nn.Identity())
     for vectors in (tokens.embeddings, pool.query):
         assert_close(vectors.detach().norm(dim=-1), torch.ones(len(vectors)), rtol=0, atol=0.15)
 
 
-def test_learned_tokens_take_the_number_format_of_the_row():
+def test_learned_tokens_have_the_dtype_of_the_row():
     assert PrefixTokens(2)(rows(torch.zeros(1, 3, 2, dtype=torch.bfloat16), 3)).values.dtype == torch.bfloat16

@@ -1,4 +1,4 @@
-"""Recurrent cells against numbers worked on paper, their fused kernels, and what the notes say of gates."""
+"""Recurrent cells: numbers by hand, their fused kernels, and the properties of gates in the course notes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from seq2see.layers.recurrent_cells import CellState, ReluRNNCell, RNNCell
 
 CELLS = [RNNCell, ReluRNNCell, GRUCell, LSTMCell, ResetBeforeGRUCell]
 FUSED = [RNNCell, ReluRNNCell, GRUCell, LSTMCell]
-OPEN, SHUT = 1e3, -1e3  # biases whose sigmoid is exactly 1 and exactly 0
+OPEN_BIAS, CLOSED_BIAS = 1e3, -1e3  # biases whose sigmoid is exactly 1 and exactly 0
 
 
-def with_all(cell: nn.Module, number: float) -> nn.Module:
+def filled_with(cell: nn.Module, number: float) -> nn.Module:
     for parameter in cell.parameters():
         nn.init.constant_(parameter, number)
     return cell
 
 
-def put(tensor: Tensor, numbers: list) -> None:
+def set_values(tensor: Tensor, numbers: list) -> None:
     tensor.data.copy_(torch.tensor(numbers))
 
 
@@ -32,10 +32,10 @@ def random_state(cell, rows: int, dtype: torch.dtype = torch.float32) -> CellSta
     return CellState(*parts)
 
 
-# Numbers that can be worked on paper
+# Numbers by hand
 
 
-def test_the_elman_cell_squashes_a_sum():
+def test_the_rnn_cell_is_the_tanh_of_a_sum():
     cell = RNNCell(1, 1)
     for parameter, number in zip(cell.parameters(), [1.0, 2.0, 0.25, 0.25], strict=True):
         nn.init.constant_(parameter, number)
@@ -45,16 +45,16 @@ def test_the_elman_cell_squashes_a_sum():
     assert_close(state.hidden, torch.tensor([[tanh(1.0)]]))
 
 
-def test_a_relu_cell_keeps_what_is_positive():
+def test_the_relu_cell_by_hand():
     cell = ReluRNNCell(1, 1)
     for parameter, number in zip(cell.parameters(), [1.0, 2.0, 0.25, 0.25], strict=True):
         nn.init.constant_(parameter, number)
     states = CellState(torch.tensor([[-0.5], [-1.0], [3.0]]))
     found = cell(torch.full((3, 1), 1.0), states)
-    assert_close(found.hidden, torch.tensor([[0.5], [0.0], [7.5]]))  # 1 + 0.5 + 2 h, cut off at 0
+    assert_close(found.hidden, torch.tensor([[0.5], [0.0], [7.5]]))  # max(0, 1 + 0.5 + 2 h)
 
 
-def test_a_slope_passes_a_relu_unchanged_and_nothing_holds_a_state_back():
+def test_a_gradient_passes_a_relu_unchanged_and_the_state_is_unbounded():
     cell = ReluRNNCell(1, 1)
     for parameter, number in zip(cell.parameters(), [1.0, 1.0, 0.0, 0.0], strict=True):
         nn.init.constant_(parameter, number)
@@ -66,110 +66,110 @@ def test_a_slope_passes_a_relu_unchanged_and_nothing_holds_a_state_back():
 
 
 @pytest.mark.parametrize("cell_class", [GRUCell, ResetBeforeGRUCell])
-def test_a_gru_of_zeros_keeps_half_of_the_old_state(cell_class):
-    cell = with_all(cell_class(1, 1), 0.0)  # both gates are 1/2, the candidate is 0
+def test_a_gru_with_zero_weights_keeps_half_of_the_old_state(cell_class):
+    cell = filled_with(cell_class(1, 1), 0.0)  # both gates are 1/2, the candidate is 0
     assert cell(torch.tensor([[5.0]]), CellState(torch.tensor([[2.0]]))).hidden.item() == 1.0
 
 
-def test_an_lstm_of_zeros_keeps_half_of_the_old_cell_and_shows_half():
-    cell = with_all(LSTMCell(1, 1), 0.0)
+def test_an_lstm_with_zero_weights_keeps_half_of_the_cell_and_outputs_half():
+    cell = filled_with(LSTMCell(1, 1), 0.0)
     state = cell(torch.tensor([[5.0]]), CellState(torch.tensor([[3.0]]), torch.tensor([[2.0]])))
     assert state.cell.item() == 1.0
     assert_close(state.hidden.item(), tanh(1.0) / 2)
 
 
 def test_the_gates_of_an_lstm_by_hand():
-    cell = with_all(LSTMCell(1, 1), 0.0)
+    cell = filled_with(LSTMCell(1, 1), 0.0)
     _, _, bias, _ = cell.rnn.all_weights[0]
-    put(bias, [log(3), 0.0, atanh(0.5), -log(3)])  # input 3/4, forget 1/2, candidate 1/2, output 1/4
+    set_values(bias, [log(3), 0.0, atanh(0.5), -log(3)])  # input 3/4, forget 1/2, candidate 1/2, output 1/4
     state = cell(torch.tensor([[0.0]]), CellState(torch.tensor([[0.0]]), torch.tensor([[4.0]])))
     assert_close(state.cell.item(), 2.375)  # 1/2 · 4 + 3/4 · 1/2
     assert_close(state.hidden.item(), tanh(2.375) / 4)
 
 
 # For both forms of the GRU: no input, reset gate (1/2, 3/4), update gate (1/2, 1/4), old state (2, 4), and
-# a matrix that takes it to (2 - 4, 4/2).
-MATRIX, OLD = [[1.0, -1.0], [0.0, 0.5]], [[2.0, 4.0]]
+# a matrix whose product with it is (2 - 4, 4/2).
+MATRIX, OLD_STATE = [[1.0, -1.0], [0.0, 0.5]], [[2.0, 4.0]]
 
 
-def test_the_notes_gru_resets_before_the_product():
-    cell = with_all(ResetBeforeGRUCell(1, 2), 0.0)
-    put(cell.input_bias, [0.0, log(3), 0.0, -log(3), 0.0, 0.0])
-    put(cell.candidate_weight, MATRIX)
-    state = cell(torch.zeros(1, 1), CellState(torch.tensor(OLD)))
+def test_the_gru_of_the_notes_resets_before_the_matmul():
+    cell = filled_with(ResetBeforeGRUCell(1, 2), 0.0)
+    set_values(cell.input_bias, [0.0, log(3), 0.0, -log(3), 0.0, 0.0])
+    set_values(cell.candidate_weight, MATRIX)
+    state = cell(torch.zeros(1, 1), CellState(torch.tensor(OLD_STATE)))
     # R ⊙ H = (1, 3), and times the matrix (1 - 3, 3/2)
     expected = [2 / 2 + tanh(-2) / 2, 4 / 4 + 3 * tanh(1.5) / 4]
     assert_close(state.hidden, torch.tensor([expected]))
 
 
-def test_the_other_gru_resets_after_the_product():
-    cell = with_all(GRUCell(1, 2), 0.0)
+def test_the_gru_of_torch_resets_after_the_matmul():
+    cell = filled_with(GRUCell(1, 2), 0.0)
     _, weight, bias, _ = cell.rnn.all_weights[0]
-    put(bias, [0.0, log(3), 0.0, -log(3), 0.0, 0.0])
-    put(weight, [[0.0, 0.0]] * 4 + MATRIX)
-    state = cell(torch.zeros(1, 1), CellState(torch.tensor(OLD)))
+    set_values(bias, [0.0, log(3), 0.0, -log(3), 0.0, 0.0])
+    set_values(weight, [[0.0, 0.0]] * 4 + MATRIX)
+    state = cell(torch.zeros(1, 1), CellState(torch.tensor(OLD_STATE)))
     # the matrix times H is (-2, 2), and r ⊙ that (-1, 3/2)
     expected = [2 / 2 + tanh(-1) / 2, 4 / 4 + 3 * tanh(1.5) / 4]
     assert_close(state.hidden, torch.tensor([expected]))
 
 
-# What the notes say of the gates
+# Properties of the gates in the course notes
 
 
-def test_an_open_update_gate_carries_the_first_state_to_the_end_unchanged():
+def test_an_open_update_gate_copies_the_initial_state_to_the_end():
     cell = ResetBeforeGRUCell(3, 5)
-    cell.input_bias.data[5:10] = OPEN
+    cell.input_bias.data[5:10] = OPEN_BIAS
     first = random_state(cell, 2)
     hidden, last = cell.unroll(torch.randn(2, 50, 3), first)
     assert torch.equal(last.hidden, first.hidden)
     assert torch.equal(hidden, first.hidden[:, None].expand(-1, 50, -1))
 
 
-def test_a_shut_reset_gate_forgets_the_state_only_if_the_update_gate_is_shut_too():
+def test_a_closed_reset_gate_drops_the_state_only_if_the_update_gate_is_closed_too():
     cell = ResetBeforeGRUCell(3, 5)
-    cell.input_bias.data[:5] = SHUT
-    inputs, one, other = torch.randn(2, 3), random_state(cell, 2), random_state(cell, 2)
-    assert not torch.allclose(cell(inputs, one).hidden, cell(inputs, other).hidden)
-    cell.input_bias.data[5:10] = SHUT
-    only_input = torch.tanh(cell.project_inputs(inputs)[:, 10:])
-    assert_close(cell(inputs, one).hidden, only_input)
-    assert_close(cell(inputs, other).hidden, only_input)
+    cell.input_bias.data[:5] = CLOSED_BIAS
+    inputs, first, second = torch.randn(2, 3), random_state(cell, 2), random_state(cell, 2)
+    assert not torch.allclose(cell(inputs, first).hidden, cell(inputs, second).hidden)
+    cell.input_bias.data[5:10] = CLOSED_BIAS
+    candidate = torch.tanh(cell.project_inputs(inputs)[:, 10:])
+    assert_close(cell(inputs, first).hidden, candidate)
+    assert_close(cell(inputs, second).hidden, candidate)
 
 
-def test_an_open_reset_gate_and_a_shut_update_gate_make_an_elman_cell():
-    cell, elman = ResetBeforeGRUCell(3, 5), RNNCell(3, 5)
-    cell.input_bias.data[:5] = OPEN
-    cell.input_bias.data[5:10] = SHUT
-    weight, back, bias, bias_back = elman.rnn.all_weights[0]
+def test_an_open_reset_gate_and_a_closed_update_gate_make_an_rnn_cell():
+    cell, rnn_cell = ResetBeforeGRUCell(3, 5), RNNCell(3, 5)
+    cell.input_bias.data[:5] = OPEN_BIAS
+    cell.input_bias.data[5:10] = CLOSED_BIAS
+    weight, hidden_weight, bias, hidden_bias = rnn_cell.rnn.all_weights[0]
     weight.data.copy_(cell.input_weight[10:])
-    back.data.copy_(cell.candidate_weight)
+    hidden_weight.data.copy_(cell.candidate_weight)
     bias.data.copy_(cell.input_bias[10:])
-    bias_back.data.zero_()
+    hidden_bias.data.zero_()
     inputs, state = torch.randn(2, 7, 3), random_state(cell, 2)
-    assert_close(cell.unroll(inputs, state)[0], elman.unroll(inputs, state)[0])
+    assert_close(cell.unroll(inputs, state)[0], rnn_cell.unroll(inputs, state)[0])
 
 
-# The plain equations and the kernels
+# The equations and the fused kernels
 
 
 @pytest.mark.parametrize("cell_class", FUSED)
-def test_the_fused_kernel_computes_the_plain_equations_and_their_gradients(cell_class):
+def test_the_fused_kernel_computes_the_equations_and_their_gradients(cell_class):
     cell = cell_class(3, 5).double()
     inputs = torch.randn(2, 7, 3, dtype=torch.float64, requires_grad=True)
     state = random_state(cell, 2, torch.float64)
-    grading = torch.randn(2, 7, 5, dtype=torch.float64)
-    given = [inputs, *cell.parameters()]
+    grad_output = torch.randn(2, 7, 5, dtype=torch.float64)
+    leaves = [inputs, *cell.parameters()]
     found = []
-    for read in (cell.unroll, cell.unroll_eagerly):
-        hidden, last = read(inputs, state)
+    for unroll in (cell.unroll, cell.unroll_eagerly):
+        hidden, last = unroll(inputs, state)
         assert torch.equal(hidden[:, -1], last.hidden)
-        total = (hidden * grading).sum() + last.hidden.sum()
-        found.append([hidden, *torch.autograd.grad(total, given, retain_graph=True)])
+        total = (hidden * grad_output).sum() + last.hidden.sum()
+        found.append([hidden, *torch.autograd.grad(total, leaves, retain_graph=True)])
     assert_close(found[0], found[1], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("cell_class", CELLS)
-def test_reading_is_stepping(cell_class):
+def test_unrolling_equals_steps(cell_class):
     cell = cell_class(3, 5)
     inputs, state = torch.randn(2, 7, 3), random_state(cell, 2)
     hidden, last = cell.unroll(inputs, state)
@@ -199,58 +199,58 @@ GATES = {
 
 
 @pytest.mark.parametrize("cell_class", CELLS)
-def test_a_probe_sees_the_gates_and_changes_nothing(cell_class):
+def test_a_hook_records_the_gates_and_changes_nothing(cell_class):
     cell = cell_class(3, 5)
     inputs, state = torch.randn(2, 7, 3), random_state(cell, 2)
-    unwatched, _ = cell.unroll(inputs, state)
-    seen = []
-    cell.hook = seen.append
-    watched, _ = cell.unroll(inputs, state)
-    assert torch.equal(watched, unwatched)
-    assert len(seen) == 1
-    gates = seen[0].gates
+    expected, _ = cell.unroll(inputs, state)
+    records = []
+    cell.hook = records.append
+    hidden, _ = cell.unroll(inputs, state)
+    assert torch.equal(hidden, expected)
+    assert len(records) == 1
+    gates = records[0].gates
     assert gates.keys() == GATES[cell_class]
     assert all(gate.shape == (2, 7, 5) and not gate.requires_grad for gate in gates.values())
-    assert torch.equal(seen[0].hidden, watched)
-    # The gates shown are those used: mixing them again gives the hidden states.
-    mixed = state
+    assert torch.equal(records[0].hidden, hidden)
+    # The recorded gates are those of the output: `next_state` of them gives the hidden states.
+    recomputed = state
     for time in range(7):
-        mixed = cell.next_state({name: gate[:, time] for name, gate in gates.items()}, mixed)
-        assert_close(mixed.hidden, watched[:, time])
-        if mixed.cell is not None:
-            assert_close(mixed.cell, seen[0].cell[:, time])
+        recomputed = cell.next_state({name: gate[:, time] for name, gate in gates.items()}, recomputed)
+        assert_close(recomputed.hidden, hidden[:, time])
+        if recomputed.cell is not None:
+            assert_close(recomputed.cell, records[0].cell[:, time])
     cell(inputs[:, 0], state)
-    assert_close(seen[1].gates, {name: gate[:, :1] for name, gate in gates.items()})
+    assert_close(records[1].gates, {name: gate[:, :1] for name, gate in gates.items()})
 
 
-# Weights that fall out
+# Weight dropout
 
 
 @pytest.mark.parametrize("cell_class", FUSED)
-def test_a_sequence_is_read_with_the_weights_that_are_left(cell_class):
-    """The mask is drawn once: reading equals that of a cell whose W_h has lost the same numbers for good."""
-    thinned, plain = cell_class(3, 5, weight_dropout=0.5), cell_class(3, 5)
-    plain.load_state_dict(thinned.state_dict())
-    inputs, state = torch.randn(2, 7, 3), random_state(thinned, 2)
-    back = plain.rnn.all_weights[0][1]
+def test_a_sequence_is_unrolled_with_the_masked_weights(cell_class):
+    """The mask is drawn once: the output is that of a cell whose W_h has zeros at the same elements."""
+    dropped, plain = cell_class(3, 5, weight_dropout=0.5), cell_class(3, 5)
+    plain.load_state_dict(dropped.state_dict())
+    inputs, state = torch.randn(2, 7, 3), random_state(dropped, 2)
+    hidden_weight = plain.rnn.all_weights[0][1]
     torch.manual_seed(4)
-    stays = thinned.weight_dropout(torch.ones_like(back))
-    assert 0 < (stays == 0).float().mean() < 1
-    back.data.mul_(stays)
+    mask = dropped.weight_dropout(torch.ones_like(hidden_weight))
+    assert 0 < (mask == 0).float().mean() < 1
+    hidden_weight.data.mul_(mask)
     expected, last = plain.unroll_eagerly(inputs, state)
     torch.manual_seed(4)
-    found, state_after = thinned.unroll(inputs, state)
+    found, state_after = dropped.unroll(inputs, state)
     assert_close(found, expected)
     assert_close(state_after.hidden, last.hidden)
-    gradient, whole = (
+    grad, plain_grad = (
         torch.autograd.grad(each.square().sum(), cell.rnn.all_weights[0][1], retain_graph=True)[0]
-        for each, cell in ((found, thinned), (expected, plain))
+        for each, cell in ((found, dropped), (expected, plain))
     )
-    assert_close(gradient, whole * stays)  # what fell out learns nothing
+    assert_close(grad, plain_grad * mask)  # dropped weights have no gradient
 
 
 @pytest.mark.parametrize("cell_class", FUSED)
-def test_weights_fall_out_anew_for_each_sequence_and_never_in_use(cell_class):
+def test_weight_dropout_is_drawn_for_each_sequence_and_never_in_evaluation(cell_class):
     cell = cell_class(3, 5, weight_dropout=0.5)
     inputs, state = torch.randn(2, 7, 3), random_state(cell, 2)
     assert not torch.equal(cell.unroll(inputs, state)[0], cell.unroll(inputs, state)[0])
@@ -260,8 +260,8 @@ def test_weights_fall_out_anew_for_each_sequence_and_never_in_use(cell_class):
 
 
 @pytest.mark.parametrize("cell_class", CELLS)
-def test_all_cells_begin_with_weights_of_the_same_size(cell_class):
-    """Uniform between -1 / √width and 1 / √width, whichever cell it is: so that they can be compared."""
+def test_all_cells_have_the_same_initial_distribution(cell_class):
+    """Uniform between -1 / √width and 1 / √width for every cell, so that they can be compared."""
     numbers = torch.cat([parameter.detach().flatten() for parameter in cell_class(64, 64).parameters()])
     assert 0.12 < numbers.abs().max() <= 64**-0.5
     assert numbers.std().item() == pytest.approx(64**-0.5 / 3**0.5, rel=0.05)

@@ -1,4 +1,4 @@
-"""The notes' telling of multi-head attention (each head adds a change) equals the papers'."""
+"""Multi-head attention of the course notes (each head adds a change) equals that of the papers."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
 from seq2see.layers.attention import SelfAttention, split_heads
-from seq2see.layers.masks import causal_mask, full_mask, valid
+from seq2see.layers.masks import causal_mask, full_mask, padding_mask
 from seq2see.layers.value_output import head_contributions, value_output_matrices
 
 SOURCE = Sequences(torch.zeros(2, 5, dtype=torch.long), torch.tensor([5, 3]))
 
 
-@pytest.mark.parametrize("may_look", [full_mask(), causal_mask(), causal_mask() & valid(SOURCE)])
+@pytest.mark.parametrize("attention_mask", [full_mask(), causal_mask(), causal_mask() & padding_mask(SOURCE)])
 @pytest.mark.parametrize("heads", [1, 2, 3])
-def test_the_changes_of_all_heads_sum_to_the_layers_answer(attention_mask, heads):
+def test_the_contributions_of_all_heads_sum_to_the_output(attention_mask, heads):
     layer, vectors = SelfAttention(6, heads).double(), torch.randn(2, 5, 6, dtype=torch.float64)
-    changes = head_contributions(layer, vectors, attention_mask)
-    assert changes.shape == (heads, 2, 5, 6)
-    answer = changes.sum(0) + layer.out_proj.bias
-    assert_close(answer, layer(vectors, attention_mask), rtol=0, atol=1e-12)
+    contributions = head_contributions(layer, vectors, attention_mask)
+    assert contributions.shape == (heads, 2, 5, 6)
+    output = contributions.sum(0) + layer.out_proj.bias
+    assert_close(output, layer(vectors, attention_mask), rtol=0, atol=1e-12)
 
 
-def test_one_heads_change_is_what_is_left_when_the_others_are_silenced():
+def test_the_contribution_of_one_head_is_the_output_without_the_others():
     layer, vectors = SelfAttention(6, 2).double(), torch.randn(2, 5, 6, dtype=torch.float64)
-    changes = head_contributions(layer, vectors, causal_mask())
+    contributions = head_contributions(layer, vectors, causal_mask())
     with torch.no_grad():
-        layer.out_proj.weight[:, :3] = 0  # silences the first head
-    assert_close(changes[1], layer(vectors, causal_mask()) - layer.out_proj.bias, rtol=0, atol=1e-12)
+        layer.out_proj.weight[:, :3] = 0  # removes the first head
+    assert_close(contributions[1], layer(vectors, causal_mask()) - layer.out_proj.bias, rtol=0, atol=1e-12)
 
 
 def test_a_heads_value_matrix_is_a_narrow_down_times_a_wide_up():
@@ -42,5 +42,7 @@ def test_a_heads_value_matrix_is_a_narrow_down_times_a_wide_up():
     for head in range(heads):
         matrix = ups[head] @ downs[head]
         assert torch.linalg.matrix_rank(matrix) == 2  # at most width / heads
-        through = split_heads(layer.project(vectors)[1][:, 1].transpose(1, 2).flatten(2) - biases, heads)[0, head]
-        assert_close(vectors[0] @ matrix.T, through @ ups[head].T)
+        down_projected = split_heads(layer.project(vectors)[1][:, 1].transpose(1, 2).flatten(2) - biases, heads)[
+            0, head
+        ]
+        assert_close(vectors[0] @ matrix.T, down_projected @ ups[head].T)

@@ -57,7 +57,9 @@ def test_every_kind_of_settings_and_every_option_has_a_class():
     decoders = set(choices(ModelSettings.model_fields["decoder"].annotation))
     assert decoders == set(DECODERS_WITHOUT_MEMORY) | {NgramSettings}  # n-gram counts use no embeddings and heads
     assert set(typing.get_args(TextTarget.model_fields["head"].annotation)) == set(HEADS)
-    assert set(DECODERS_WITHOUT_MEMORY) == set(DECODERS) | {MLPDecoderSettings}  # an MLP over a window has no cross-attention
+    assert set(DECODERS_WITHOUT_MEMORY) == set(DECODERS) | {
+        MLPDecoderSettings
+    }  # an MLP over a window has no cross-attention
     assert set(typing.get_args(NgramSettings.model_fields["smoothing"].annotation)) == set(SMOOTHINGS)
     assert set(typing.get_args(TokenEmbeddingSettings.model_fields["positions"].annotation)) == set(POSITIONS)
     assert set(choices(ModelSettings.model_fields["target"].annotation)) == {TextTarget, Series, *ENCODER_MODELS}
@@ -145,7 +147,9 @@ def test_suppressed_tokens_have_no_probability():
 
 
 def test_a_series_has_rotary_positions():
-    attention = build_model(ModelSettings(target=Series(), decoder=transformer()), 1, 1).decoder.blocks[0].self_attention
+    attention = (
+        build_model(ModelSettings(target=Series(), decoder=transformer()), 1, 1).decoder.blocks[0].self_attention
+    )
     assert isinstance(attention.relative_positions, RotaryPositions)
 
 

@@ -16,7 +16,9 @@ WIDTH, TIME = 5, 11
 
 def decoder(**changes) -> MLPDecoder:
     torch.manual_seed(3)
-    return MLPDecoder(MLPDecoderSettings(**{"width": WIDTH, "context": 3, "hidden": 7, "dropout": 0.5} | changes)).eval()
+    return MLPDecoder(
+        MLPDecoderSettings(**{"width": WIDTH, "context": 3, "hidden": 7, "dropout": 0.5} | changes)
+    ).eval()
 
 
 def vectors(rows: int = 2) -> Sequences:
@@ -81,5 +83,5 @@ def test_dropout_acts_in_training_only():
 
 def test_an_mlp_decoder_refuses_a_source():
     tree = {"source": {}, "encoder": {"kind": "transformer"}, "decoder": {"kind": "mlp"}}
-    with pytest.raises(UserError, match="a mlp decoder cannot look at a source"):
+    with pytest.raises(UserError, match=r"decoder\.kind=mlp cannot attend to a source"):
         read_tree(ModelSettings, tree)

@@ -1,4 +1,4 @@
-"""A ResNet in the place of a Transformer, and convolutions in the place of patches."""
+"""A ResNet in place of a Transformer, and convolutions in place of patches."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from seq2see.models.vit import ImageEmbedding
 
 CNN = ResNetSettings(width=16, depth=1, stages=3, norm="group")
 BLOCKS = TransformerSettings(width=16, depth=1, heads=2)
-SIDE = 16
+IMAGE_SIZE = 16
 
 
 def settings(embedding, encoder, pooling="mean", **changes) -> ModelSettings:
     return ModelSettings(
-        source=ImageSource(image_size=SIDE, embedding=embedding, **changes),
+        source=ImageSource(image_size=IMAGE_SIZE, embedding=embedding, **changes),
         target=ImageLabel(pooling=pooling),
         encoder=encoder,
     )
 
 
-def images(rows: int = 3, side: int = SIDE, channels: int = 3) -> Batch:
-    pixels = torch.randint(0, 256, (rows, channels, side, side), dtype=torch.uint8)
+def images(rows: int = 3, image_size: int = IMAGE_SIZE, channels: int = 3) -> Batch:
+    pixels = torch.randint(0, 256, (rows, channels, image_size, image_size), dtype=torch.uint8)
     return Batch(Images(pixels), None, torch.zeros(rows, 1, dtype=torch.long), torch.arange(rows))
 
 
@@ -47,13 +47,13 @@ MODELS = {
     "cnn on patches": settings(PatchEmbeddingSettings(size=4, positions="none"), CNN),
     "hybrid": settings(ConvStemSettings(depth=2), BLOCKS, "cls"),
     "hybrid, mean": settings(ConvStemSettings(depth=1, positions="sinusoidal"), BLOCKS),
-    "hybrid behind a cnn": settings(ResNetStemSettings(stages=2), BLOCKS),
+    "hybrid after a cnn": settings(ResNetStemSettings(stages=2), BLOCKS),
     "transformer on pixels": settings(PixelEmbeddingSettings(), BLOCKS),
 }
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_any_frontend_goes_with_any_encoder(name):
+def test_any_embedding_goes_with_any_encoder(name):
     model = build_model(MODELS[name], 0, 5).eval()
     batch = images()
     scores = model(batch)
@@ -65,13 +65,13 @@ def test_any_frontend_goes_with_any_encoder(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_image_of_another_size_is_looked_at_too(name):
+def test_an_image_may_have_another_size(name):
     model = build_model(MODELS[name], 0, 5).eval()
-    assert model(images(side=24)).shape == (3, 1, 5)
-    assert model(images(side=8)).shape == (3, 1, 5)
+    assert model(images(image_size=24)).shape == (3, 1, 5)
+    assert model(images(image_size=8)).shape == (3, 1, 5)
 
 
-def test_the_memory_is_the_last_map_and_its_summary_the_mean():
+def test_the_output_is_the_last_feature_map_and_the_pooled_vector_its_mean():
     encoder = ResNetEncoder(CNN).eval()
     features = torch.randn(2, 4, 8, 12)  # 4 channels: two stages before the 16 of the last
     memory = encoder(flatten_map(features))
@@ -82,28 +82,28 @@ def test_the_memory_is_the_last_map_and_its_summary_the_mean():
     assert memory.lengths.tolist() == [6, 6]
 
 
-def test_a_cnn_is_not_told_where_a_pixel_stands_and_a_shifted_image_shifts_its_map():
+def test_a_cnn_is_translation_equivariant():
     model = build_model(
         settings(PixelEmbeddingSettings(), ResNetSettings(width=8, depth=1, stages=1, norm="batch")), 0, 5
     ).eval()
-    pixels = torch.zeros(2, 3, SIDE, SIDE, dtype=torch.uint8)
+    pixels = torch.zeros(2, 3, IMAGE_SIZE, IMAGE_SIZE, dtype=torch.uint8)
     pixels[0, :, 6:9, 6:9], pixels[1, :, 7:10, 7:10] = 255, 255
-    found = model.encode(Images(pixels)).values.unflatten(1, (SIDE, SIDE))
-    assert_close(found[0, 3:12, 3:12], found[1, 4:13, 4:13])
+    features = model.encode(Images(pixels)).values.unflatten(1, (IMAGE_SIZE, IMAGE_SIZE))
+    assert_close(features[0, 3:12, 3:12], features[1, 4:13, 4:13])
 
 
-def test_a_frontend_hands_on_the_grid_until_a_token_stands_in_front():
+def test_an_embedding_returns_a_grid_unless_a_class_token_is_prepended():
     embedding = build_model(MODELS["cnn"], 0, 5).source
-    seen = embedding(images().source)
-    assert isinstance(seen, PatchGrid)
-    assert seen.grid == (SIDE, SIDE)
+    vectors = embedding(images().source)
+    assert isinstance(vectors, PatchGrid)
+    assert vectors.grid == (IMAGE_SIZE, IMAGE_SIZE)
     assert not isinstance(build_model(MODELS["hybrid"], 0, 5).source(images().source), PatchGrid)
 
 
-def test_the_map_of_a_whole_resnet_may_be_a_hybrids_frontend():
+def test_the_feature_map_of_a_whole_resnet_may_be_a_hybrids_embedding():
     """Dosovitskiy et al. 2021, section 3.1, "Hybrid Architecture"."""
-    seen = nn.Sequential(conv2d(3, 4, 3), ResNet(16, 1, 3, "group"))
-    embedding = ImageEmbedding(seen, LearnedPositions2d(16, (4, 4)), nn.Identity(), 0.0)
+    backbone = nn.Sequential(conv2d(3, 4, 3), ResNet(16, 1, 3, "group"))
+    embedding = ImageEmbedding(backbone, LearnedPositions2d(16, (4, 4)), nn.Identity(), 0.0)
     rows = embedding(images().source)
     assert rows.values.shape == (3, 16, 16)
     assert rows.grid == (4, 4)
@@ -115,14 +115,14 @@ def test_gray_images():
 
 
 @pytest.mark.parametrize(
-    "wrong, said",
+    "build, message",
     [
         (lambda: settings(PixelEmbeddingSettings(), CNN, "cls"), "pooling=mean"),
-        (lambda: settings(PixelEmbeddingSettings(), CNN, "attention"), "needs encoder.kind=transformer"),
+        (lambda: settings(PixelEmbeddingSettings(), CNN, "map"), "needs encoder.kind=transformer"),
         (lambda: settings(PixelEmbeddingSettings(), ResNetSettings(width=20)), "cannot be halved"),
         (lambda: settings(ConvStemSettings(depth=5), BLOCKS), "multiple"),
     ],
 )
-def test_what_does_not_go_together_is_refused(wrong, said):
-    with pytest.raises(ValidationError, match=said):
-        wrong()
+def test_settings_that_do_not_go_together_are_refused(build, message):
+    with pytest.raises(ValidationError, match=message):
+        build()

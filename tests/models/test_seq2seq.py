@@ -1,4 +1,4 @@
-"""Frontends, heads, and how a sequence-to-sequence model is put together of its parts."""
+"""Embeddings, heads, and how a sequence-to-sequence model is composed of its parts."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from tiny_models import (
 TOKENS = torch.tensor([[3, 4, 5], [6, 7, 0]])
 
 
-def test_a_token_is_its_vector_times_the_root_of_the_width_plus_its_position():
+def test_an_embedding_is_the_tables_vector_times_the_root_of_the_width_plus_the_position():
     table = nn.Embedding(8, 4)
     embedding = TokenEmbedding(table, SinusoidalPositions(4), dropout=0.0)
     vectors = embedding(Sequences(TOKENS, torch.tensor([3, 2])))
-    place = torch.tensor([math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)])
-    assert_close(vectors.values[0, 2], 2 * table.weight[5] + place)
+    position = torch.tensor([math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)])
+    assert_close(vectors.values[0, 2], 2 * table.weight[5] + position)
     assert_close(vectors.values[1, 0], 2 * table.weight[6] + torch.tensor([0.0, 1, 0, 1]))
     assert vectors.lengths.tolist() == [3, 2]
 
 
-def test_tokens_at_given_times_get_the_positions_of_these_times():
+def test_embed_at_adds_the_positions_of_the_position_ids():
     embedding = TokenEmbedding(nn.Embedding(8, 4), SinusoidalPositions(4), dropout=0.0)
     sequence = embedding(Sequences(TOKENS[:1], torch.tensor([3]))).values
     later = embedding.embed_at(torch.tensor([[5], [4]]), torch.tensor([[2], [1]]))
     assert_close(later[:, 0], sequence[0, [2, 1]])
 
 
-def test_dropout_of_a_frontend_acts_on_the_sum_and_only_in_training():
+def test_dropout_of_an_embedding_acts_on_the_sum_and_only_in_training():
     table = nn.Embedding(8, 100)
     embedding = TokenEmbedding(table, SinusoidalPositions(100), dropout=0.5)
     tokens = Sequences(TOKENS, torch.tensor([3, 2]))
@@ -57,7 +57,7 @@ def test_dropout_of_a_frontend_acts_on_the_sum_and_only_in_training():
     assert 0.4 < kept.float().mean() < 0.6
 
 
-def test_a_tied_head_scores_by_the_tokens_own_vectors():
+def test_a_tied_head_multiplies_by_the_embedding_table():
     table = nn.Embedding(5, 3)
     hidden = torch.randn(2, 4, 3)
     head = TiedHead(table)
@@ -65,7 +65,7 @@ def test_a_tied_head_scores_by_the_tokens_own_vectors():
     assert [id(weight) for weight in head.parameters()] == [id(table.weight)]
 
 
-def test_a_free_head_has_a_matrix_of_its_own():
+def test_an_untied_head_has_its_own_matrix():
     table = nn.Embedding(5, 3)
     head, hidden = UntiedHead(table), torch.randn(2, 4, 3)
     assert head(hidden).shape == (2, 4, 5)
@@ -73,7 +73,7 @@ def test_a_free_head_has_a_matrix_of_its_own():
     assert_close(head(torch.zeros(1, 3)), head.project.bias[None])
 
 
-def test_a_plain_head_adds_nothing():
+def test_a_head_without_bias_adds_nothing():
     table = nn.Embedding(5, 3)
     head, hidden = UntiedNoBiasHead(table), torch.randn(2, 4, 3)
     assert_close(head(hidden), hidden @ head.project.weight.T)
@@ -81,29 +81,29 @@ def test_a_plain_head_adds_nothing():
 
 
 @pytest.mark.parametrize("kind", HEADS)
-def test_what_names_no_token_takes_no_probability_from_those_that_do(kind):
+def test_suppressed_tokens_take_no_probability_from_the_others(kind):
     table, hidden = nn.Embedding(6, 3), torch.randn(2, 4, 3)
-    full_logits = HEADS[kind](table)
-    head = SuppressTokensHead(full_logits, 6, (0, 3))
-    found, there = head(hidden).softmax(-1), [1, 2, 4, 5]
-    assert_close(found[..., there], full_logits(hidden)[..., there].softmax(-1))
-    assert (found[..., [0, 3]] == 0).all()
+    inner = HEADS[kind](table)
+    head = SuppressTokensHead(inner, 6, (0, 3))
+    probabilities, others = head(hidden).softmax(-1), [1, 2, 4, 5]
+    assert_close(probabilities[..., others], inner(hidden)[..., others].softmax(-1))
+    assert (probabilities[..., [0, 3]] == 0).all()
     weight, bias = head.weight_and_bias()
     assert_close(nn.functional.linear(hidden, weight, bias), head(hidden))
 
 
-def test_plain_vectors_are_added_to_their_positions_as_they_are():
+def test_unscaled_embeddings_are_added_to_their_positions():
     table, positions = nn.Embedding(5, 4), SinusoidalPositions(4)
-    tokens, times = torch.tensor([[3, 1]]), torch.tensor([[7, 8]])
-    expected = table.weight[[3, 1]][None] + positions(times)
-    assert_close(UnscaledTokenEmbedding(table, positions, 0.0).embed_at(tokens, times), expected)
+    tokens, position_ids = torch.tensor([[3, 1]]), torch.tensor([[7, 8]])
+    expected = table.weight[[3, 1]][None] + positions(position_ids)
+    assert_close(UnscaledTokenEmbedding(table, positions, 0.0).embed_at(tokens, position_ids), expected)
 
 
 # The whole model
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_logits_are_the_heads_answer_to_the_hidden_states(name):
+def test_the_logits_are_the_output_of_the_head_for_the_hidden_states(name):
     model, batch = tiny_model(name), pairs([3, 5, 1])
     hidden = model.hidden(batch)
     logits = model(batch)
@@ -112,7 +112,7 @@ def test_the_logits_are_the_heads_answer_to_the_hidden_states(name):
     assert torch.equal(logits, model.head(hidden.values))
 
 
-def test_hidden_states_come_from_the_four_parts_in_turn():
+def test_hidden_states_are_computed_by_the_four_parts_in_order():
     model, batch = tiny_model("transformer, pre-norm"), pairs([3, 5, 1])
     memory = model.encoder(model.source(batch.source))
     assert torch.equal(model.encode(batch.source).values, memory.values)
@@ -126,7 +126,7 @@ def test_a_model_without_a_source_is_a_mistake_of_the_caller():
         tiny_model("transformer, pre-norm")(Batch(None, batch.target, batch.labels, batch.indices))
 
 
-def test_the_state_counts_time_for_every_row():
+def test_the_state_holds_the_position_of_every_row():
     model, batch = tiny_model("transformer, pre-norm"), pairs([3, 5, 1])
     state = model.start(batch.source, rows=3, max_length=5)
     assert state.position.tolist() == [0, 0, 0]
@@ -136,7 +136,7 @@ def test_the_state_counts_time_for_every_row():
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-def test_a_step_continues_the_positions_where_the_last_one_ended(positions):
+def test_a_step_continues_with_the_next_position_ids(positions):
     model = perturbed_model(seq2seq_settings(transformer(), transformer(), positions))
     source, tokens = pairs([3, 3]).source, torch.tensor([[1, 5, 5, 5, 5], [1, 6, 6, 6, 6]])
     expected = full_logits(model, source, tokens)
@@ -147,19 +147,19 @@ def test_a_step_continues_the_positions_where_the_last_one_ended(positions):
 
 
 def test_without_positions_a_transformer_cannot_tell_the_order_of_its_source():
-    blind = perturbed_model(seq2seq_settings(transformer(), transformer(), "none"))
+    without_positions = perturbed_model(seq2seq_settings(transformer(), transformer(), "none"))
     source = Sequences.of([[3, 4, 5], [5, 3, 4]])
     tokens = torch.tensor([[1, 7], [1, 7]])
-    logits = full_logits(blind, source, tokens)
+    logits = full_logits(without_positions, source, tokens)
     assert_close(logits[0], logits[1], rtol=0, atol=1e-5)
-    seeing = full_logits(tiny_model("transformer, pre-norm"), source, tokens)
-    assert (seeing[0] - seeing[1]).abs().max() > 1e-3
+    with_positions = full_logits(tiny_model("transformer, pre-norm"), source, tokens)
+    assert (with_positions[0] - with_positions[1]).abs().max() > 1e-3
 
 
 # Tied weights
 
 
-def test_a_tied_head_is_the_targets_table():
+def test_a_tied_head_shares_the_targets_table():
     model = tiny_model("transformer, pre-norm")
     assert model.head.table is model.target.table
     assert model.source.table is not model.target.table
@@ -173,17 +173,17 @@ def test_a_shared_vocabulary_ties_three_ways():
     assert model.source.table.weight.shape == (TARGET_SIZE, WIDTH)
     names = [name for name, weight in model.named_parameters() if weight.shape == (TARGET_SIZE, WIDTH)]
     assert len(names) == 1
-    # A change through one name is seen through all of them.
+    # A change through one name changes all of them.
     with torch.no_grad():
         model.source.table.weight[4] = 7.0
     assert (model.head.table.weight[4] == 7.0).all()
 
 
-def test_a_tied_table_learns_from_all_its_uses():
+def test_a_tied_table_gets_gradients_from_all_its_uses():
     settings = seq2seq_settings(transformer(), transformer()).with_(**{"target.vocabulary": "shared"})
     model = perturbed_model(settings)
     source, target = Sequences.of([[4, 5]]), Sequences.of([[1, 6]])
     batch = Batch(source, target, torch.tensor([[6, 2]]), torch.tensor([0]))
     model(batch)[0, 0, 9].backward()
-    touched = model.head.table.weight.grad.abs().sum(-1) > 0
-    assert touched.nonzero().flatten().tolist() == [1, 4, 5, 9]  # two read, one fed before, one answered
+    has_gradient = model.head.table.weight.grad.abs().sum(-1) > 0
+    assert has_gradient.nonzero().flatten().tolist() == [1, 4, 5, 9]  # two source tokens, one target input, one label

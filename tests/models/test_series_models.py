@@ -1,4 +1,4 @@
-"""Models of numbers: reading whole equals stepping, and a forecast reads its own guesses."""
+"""Models of series: the forward pass equals stepping, and a forecast is autoregressive."""
 
 from __future__ import annotations
 
@@ -32,32 +32,31 @@ def numbers(rows: int = 3, time: int = 9) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", DECODERS)
 @torch.no_grad()
-def test_stepping_equals_reading_whole(name):
-    found, values = model(name), numbers()
+def test_stepping_equals_the_forward_pass(name):
+    series_model, values = model(name), numbers()
     lengths = torch.full((3,), 9)
-    whole = found(Batch(None, Sequences(values, lengths), values, torch.arange(3)))
+    whole = series_model(Batch(None, Sequences(values, lengths), values, torch.arange(3)))
     assert whole.shape == (3, 9, 1)
-    state, said = found.start(None, 3, 9), []
-    for piece in values.split([4, 1, 4], dim=1):
-        new, state = found.step(piece, state)
-        said.append(new)
-    torch.testing.assert_close(torch.cat(said, dim=1), whole, rtol=1e-5, atol=1e-5)
+    state, steps = series_model.start(None, 3, 9), []
+    for chunk in values.split([4, 1, 4], dim=1):
+        new, state = series_model.step(chunk, state)
+        steps.append(new)
+    torch.testing.assert_close(torch.cat(steps, dim=1), whole, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", DECODERS)
 @torch.no_grad()
-def test_a_forecast_is_what_reading_its_own_guesses_gives(name):
-    found, known = model(name), numbers()
-    said = forecast(found, known, 5)
-    seen = known
+def test_a_forecast_is_autoregressive(name):
+    series_model, values = model(name), numbers()
+    predictions = forecast(series_model, values, 5)
     for step in range(5):
-        batch = Batch(None, Sequences(seen, torch.full((3,), seen.size(1))), seen, torch.arange(3))
-        guess = found(batch)[:, -1]
-        torch.testing.assert_close(guess, said[:, step : step + 1], rtol=1e-4, atol=1e-5)
-        seen = torch.cat([seen, guess], dim=1)
+        batch = Batch(None, Sequences(values, torch.full((3,), values.size(1))), values, torch.arange(3))
+        next_value = series_model(batch)[:, -1]
+        torch.testing.assert_close(next_value, predictions[:, step : step + 1], rtol=1e-4, atol=1e-5)
+        values = torch.cat([values, next_value], dim=1)
 
 
-def test_the_loss_is_the_squared_error_of_what_is_asked_for():
+def test_the_loss_is_the_squared_error_of_the_labels_that_are_numbers():
     hidden = torch.tensor([[[1.0], [2.0], [5.0]]], requires_grad=True)
     labels = torch.tensor([[0.5, float("nan"), 3.0]])
     loss = NextValue().loss(Sequences(hidden, torch.tensor([3])), lambda vectors: vectors, labels)
@@ -67,7 +66,7 @@ def test_the_loss_is_the_squared_error_of_what_is_asked_for():
 
 
 @pytest.mark.parametrize(
-    "tree, complaint",
+    "tree, message",
     [
         ({"target": {"kind": "series"}}, r"needs \[decoder\]"),
         ({"target": {"kind": "series"}, "decoder": {"kind": "ngram"}}, "cannot be counted"),
@@ -78,7 +77,7 @@ def test_the_loss_is_the_squared_error_of_what_is_asked_for():
         ),
     ],
 )
-def test_what_a_series_cannot_have_is_refused(tree, complaint):
-    with pytest.raises(UserError, match=complaint):
+def test_a_series_refuses_parts_that_it_cannot_have(tree, message):
+    with pytest.raises(UserError, match=message):
         read_tree(ModelSettings, tree)
     assert Series().context_length > 1

@@ -1,4 +1,4 @@
-"""A word's vector is made of its n-grams alone: what stands beside it, and how rows are padded, change nothing."""
+"""A word's embedding depends on its n-grams alone, not on its neighbors, the other rows or the padding."""
 
 from __future__ import annotations
 
@@ -18,96 +18,96 @@ from tiny_models import recurrent_encoder
 CAT, AT, A = [5, 6, 7], [6, 7], [6]
 
 
-def worded(*rows: list[list[int]]) -> WordSequences:
-    """Rows of words, with <bos> before and <eos> behind them."""
-    letters = Sequences.of([[1, *(letter for word in row for letter in word), 2] for row in rows])
+def word_sequences(*rows: list[list[int]]) -> WordSequences:
+    """Rows of words between <bos> and <eos>."""
+    characters = Sequences.of([[1, *(character for word in row for character in word), 2] for row in rows])
     words = [[0, *(number for number, word in enumerate(row, 1) for _ in word), 0] for row in rows]
-    return WordSequences(letters.values, letters.lengths, Sequences.of(words).values)
+    return WordSequences(characters.values, characters.lengths, Sequences.of(words).values)
 
 
-def by_hand(word: list[int], max_n: int) -> list[int]:
-    """The hashes of a word's n-grams, one after another."""
-    found = []
+def ngram_hashes_by_hand(word: list[int], max_n: int) -> list[int]:
+    """The sorted hashes of a word's n-grams."""
+    hashes = []
     for size in range(1, max_n + 1):
         for start in range(len(word) - size + 1):
-            hashed = 0
-            for letter in word[start : start + size]:
-                hashed = (hashed * BASE + letter) % PRIME
-            found.append(4 * hashed + 2 * (start == 0) + (start + size == len(word)))
-    return sorted(found)
+            value = 0
+            for character in word[start : start + size]:
+                value = (value * BASE + character) % PRIME
+            hashes.append(4 * value + 2 * (start == 0) + (start + size == len(word)))
+    return sorted(hashes)
 
 
-@pytest.mark.parametrize("longest", [1, 2, 5])
+@pytest.mark.parametrize("max_n", [1, 2, 5])
 def test_the_ngrams_of_a_word_by_hand(max_n):
-    source = worded([CAT, AT, A])
-    hashes, found = ngram_hashes(source.values, source.word_ids, max_n)
+    source = word_sequences([CAT, AT, A])
+    hashes, exists = ngram_hashes(source.values, source.word_ids, max_n)
     for number, word in enumerate((CAT, AT, A), 1):
-        here = source.word_ids[0] == number
-        assert sorted(hashes[0, here][found[0, here]].tolist()) == by_hand(word, max_n)
-    assert not found[0, source.word_ids[0] == 0].any()
+        in_word = source.word_ids[0] == number
+        assert sorted(hashes[0, in_word][exists[0, in_word]].tolist()) == ngram_hashes_by_hand(word, max_n)
+    assert not exists[0, source.word_ids[0] == 0].any()
 
 
 def test_the_ends_of_a_word_are_marked():
-    first, second = by_hand(CAT, 2), by_hand(AT, 2)
+    first, second = ngram_hashes_by_hand(CAT, 2), ngram_hashes_by_hand(AT, 2)
     # "at" at the end of "cat" is not the word "at", but "t" is the last letter of both.
     assert len({*first} & {*second}) == 1
 
 
-def test_a_whole_word_has_a_number_of_its_own():
-    source = worded([CAT, AT, [7, 6, 5], CAT])
+def test_a_whole_word_has_its_own_hash():
+    source = word_sequences([CAT, AT, [7, 6, 5], CAT])
     cat, at, tac, again = word_hashes(source.values, source.word_ids, 5)[0, 1:].tolist()
     assert cat == again
     assert len({cat, at, tac}) == 3  # the same letters in another order are another word
 
 
-def test_hardly_any_two_words_share_a_number():
-    """Of all 9,330 words of up to five letters out of six, as few as chance would have it: none."""
-    every = [list(letters) for length in range(1, 6) for letters in product(range(5, 11), repeat=length)]
-    source = worded(*([word] for word in every))
-    assert len({*word_hashes(source.values, source.word_ids, 2)[:, 1].tolist()}) == len(every) == 9330
+def test_word_hashes_hardly_collide():
+    """None of the 9,330 words of up to five out of six characters collide."""
+    words = [list(word) for length in range(1, 6) for word in product(range(5, 11), repeat=length)]
+    source = word_sequences(*([word] for word in words))
+    assert len({*word_hashes(source.values, source.word_ids, 2)[:, 1].tolist()}) == len(words) == 9330
 
 
-def test_the_number_of_a_word_by_hand():
-    source = worded([CAT])
+def test_the_hash_of_a_word_by_hand():
+    source = word_sequences([CAT])
     assert word_hashes(source.values, source.word_ids, 2)[0, 1] == (5 * BASE + 6 * BASE**2 + 7 * BASE**3) % PRIME
 
 
-def test_the_vector_of_a_word_by_hand():
+def test_the_embedding_of_a_word_by_hand():
     embedding = NgramEmbedding(buckets=1000, width=2, max_n=2, word_dropout=0.0, dropout=0.0)
     torch.nn.init.ones_(embedding.table.weight)
-    vectors = embedding(worded([CAT, A]))
+    vectors = embedding(word_sequences([CAT, A]))
     assert vectors.lengths.tolist() == [3]
-    # c, a, t, ca and at are five n-grams; "a" is one, and time 0 is no word.
+    # c, a, t, ca and at are five n-grams; "a" is one; position 0 is no word.
     torch.testing.assert_close(vectors.values[0, :, 0], torch.tensor([0, 1 + 5 / 5**0.5, 1 + 1]))
 
 
-def test_a_word_that_is_left_out_is_still_known_by_its_ngrams():
+def test_a_dropped_word_is_still_embedded_by_its_ngrams():
     torch.manual_seed(1)
     embedding = NgramEmbedding(buckets=1000, width=1, max_n=1, word_dropout=0.5, dropout=0.0)
     torch.nn.init.ones_(embedding.table.weight)
-    source = worded([A] * 20)
-    assert {*embedding(source).values[0, 1:, 0].tolist()} == {1.0, 3.0}  # left out, or twice as loud
+    source = word_sequences([A] * 20)
+    assert {*embedding(source).values[0, 1:, 0].tolist()} == {1.0, 3.0}  # dropped, or scaled by two
     assert {*embedding.eval()(source).values[0, 1:, 0].tolist()} == {2.0}
 
 
-def test_what_lies_behind_a_row_has_no_meaning():
+def test_padding_has_no_effect():
     embedding = NgramEmbedding(buckets=1000, width=3, max_n=2, word_dropout=0.0, dropout=0.0)
-    source = worded([CAT, AT], [A])
-    spoilt = WordSequences(source.values.masked_fill(~source.real, 9), source.lengths, source.word_ids)
-    assert torch.equal(embedding(source).values, embedding(spoilt).values)
+    source = word_sequences([CAT, AT], [A])
+    noisy = WordSequences(source.values.masked_fill(~source.valid, 9), source.lengths, source.word_ids)
+    assert torch.equal(embedding(source).values, embedding(noisy).values)
 
 
 @torch.no_grad()
-def test_padding_and_other_rows_change_nothing_and_a_word_has_one_answer():
+def test_padding_and_other_rows_change_nothing_and_a_word_has_one_tag():
     settings = ModelSettings(
         source=Text(embedding=NgramEmbeddingSettings(buckets=101)), target=Tags(), encoder=recurrent_encoder("lstm")
     )
     model = fresh_model(settings, (23, 4), "xavier", 3).eval()
 
-    def answers(source):
+    def logits(source):
         return model(Batch(source, None, source.values, source.lengths))
 
-    alone, together = answers(worded([CAT, AT])), answers(worded([AT, CAT, CAT, A, AT], [CAT, AT]))
+    alone, together = logits(word_sequences([CAT, AT])), logits(word_sequences([AT, CAT, CAT, A, AT], [CAT, AT]))
     assert together.shape == (2, 13, 4)
     torch.testing.assert_close(together[1, 1:6], alone[0, 1:6], atol=1e-5, rtol=1e-5)
     assert torch.equal(alone[0, 1], alone[0, 3])

@@ -1,4 +1,4 @@
-"""A word's vector is the mean of its pieces', whatever stands beside it."""
+"""A word's vector is the mean over its subwords; other words and rows do not affect it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ def test_the_mean_of_a_word_by_hand():
 
 
 @torch.no_grad()
-def test_neighbors_and_padding_change_nothing():
+def test_other_rows_and_padding_change_nothing():
     settings = ModelSettings(
-        source=Text(embedding=TokenEmbeddingSettings(positions="none")), target=Tags(), encoder=recurrent_encoder("lstm")
+        source=Text(embedding=TokenEmbeddingSettings(positions="none")),
+        target=Tags(),
+        encoder=recurrent_encoder("lstm"),
     )
     model = fresh_model(settings, (23, 4), "xavier", 3).eval()
 
@@ -37,4 +39,4 @@ def test_neighbors_and_padding_change_nothing():
     together = model(batch([[1, 7, 8, 9, 5, 6, 2], [1, 5, 6, 2]], [[0, 1, 1, 2, 3, 3, 0], [0, 1, 1, 0]]))
     assert together.shape == (2, 7, 4)
     torch.testing.assert_close(together[1, 1:3], alone[0, 1:3], atol=1e-5, rtol=1e-5)
-    assert torch.equal(alone[0, 1], alone[0, 2])  # one word, one answer
+    assert torch.equal(alone[0, 1], alone[0, 2])  # one tag per word

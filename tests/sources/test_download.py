@@ -159,7 +159,7 @@ def test_a_part_longer_than_the_file_is_thrown_away(home, tmp_path):
     request = item(home, tmp_path)
     request.part.parent.mkdir()
     request.part.write_bytes(CONTENT + b"more")
-    request.note.write_text(json.dumps({"url": home.url, "etag": '"one"', "modified": ""}))
+    request.version_file.write_text(json.dumps({"url": home.url, "etag": '"one"', "modified": ""}))
     fetch(request)
     assert request.path.read_bytes() == CONTENT
     assert home.asked == [f"bytes={len(CONTENT) + 4}-", ""]
@@ -170,7 +170,7 @@ def test_a_part_of_unknown_origin_is_not_continued(home, tmp_path, note):
     request = item(home, tmp_path)
     request.part.parent.mkdir()
     request.part.write_bytes(b"rubbish")
-    request.note.write_text(note)
+    request.version_file.write_text(note)
     fetch(request)
     assert request.path.read_bytes() == CONTENT
     assert home.asked == [""]

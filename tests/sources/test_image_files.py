@@ -155,11 +155,11 @@ class TestStoredInOtherWays:
 
     def test_one_pixel(self):
         assert decode_image(stored(Image.new("RGB", (1, 1), RED))).tolist() == [[[255, 0, 0]]]
-        assert (decode_image(stored(Image.new("RGB", (1, 1), RED)), side=5) == RED).all()
+        assert (decode_image(stored(Image.new("RGB", (1, 1), RED)), image_size=5) == RED).all()
 
     @pytest.mark.parametrize(("size", "told"), [((2, 9), "It has 2 x 9 pixels, and was enlarged"), ((3, 9), "")])
     def test_a_image_of_less_than_half_the_wanted_size_is_told_to_whoever_asks(self, size, told):
-        assert decode_bytes(stored(Image.new("RGB", size, RED)), "x", side=6).told == ((told,) if told else ())
+        assert decode_bytes(stored(Image.new("RGB", size, RED)), "x", image_size=6).told == ((told,) if told else ())
 
 
 # Where the red corner stands after turning, among: upper left, upper right, lower left, lower right.
@@ -274,15 +274,15 @@ class TestFitting:
     def test_the_middle_square_is_taken(self, size, middle):
         image = Image.new("RGB", size, "black")
         image.paste("red", middle)
-        assert (decode_image(stored(image), side=10) == RED).all()
+        assert (decode_image(stored(image), image_size=10) == RED).all()
 
     @pytest.mark.parametrize("size", [(1, 40_000), (40_000, 1)])
     def test_a_strip_takes_no_more_memory_than_a_square(self, size):
-        assert decode_image(stored(Image.new("RGB", size, RED)), side=300).shape == (300, 300, 3)
+        assert decode_image(stored(Image.new("RGB", size, RED)), image_size=300).shape == (300, 300, 3)
 
     def test_shrinking_looks_at_every_pixel(self):
         chequered = Image.fromarray(np.indices((64, 64)).sum(0).astype(np.uint8) % 2 * 255)
-        assert np.abs(decode_image(stored(chequered), side=8).astype(int) - 128).max() <= 2
+        assert np.abs(decode_image(stored(chequered), image_size=8).astype(int) - 128).max() <= 2
 
     @pytest.mark.parametrize(
         ("size", "decoded"), [((1600, 1200), (200, 150)), ((400, 300), (200, 150)), ((96, 72), None)]
@@ -299,14 +299,14 @@ class TestFitting:
             "center_crop_resize",
             lambda image, side: seen.append(image.size) or center_crop_resize(image, side),
         )
-        found = decode_image(photo, side=64).astype(int)
+        found = decode_image(photo, image_size=64).astype(int)
         assert seen == [decoded or size]
         assert np.abs(found - np.array(expected)).mean() <= 2
 
     def test_what_is_transparent_is_white_after_shrinking_too(self):
         """Shrinking before or after laying it over white is the same, but for rounding."""
         glass = np.random.default_rng(1).integers(0, 256, (60, 60, 4), dtype=np.uint8)
-        found = decode_image(stored(Image.fromarray(glass)), side=12).astype(int)
+        found = decode_image(stored(Image.fromarray(glass)), image_size=12).astype(int)
         whole = Image.fromarray(decode_image(stored(Image.fromarray(glass))))
         assert np.abs(found - np.array(whole.resize((12, 12), Image.Resampling.BICUBIC))).mean() <= 2
 
@@ -329,11 +329,11 @@ class TestFitting:
 
         monkeypatch.setattr(image_decoding, "SOME", Gate())
         monkeypatch.setattr(image_decoding, "LARGE", 100)
-        decode_image(stored(Image.new("RGB", size), kind), side=side)
+        decode_image(stored(Image.new("RGB", size), kind), image_size=side)
         assert bool(entered) == waits
 
     def test_gray_on_demand(self):
-        assert decode_image(stored(Image.new("RGB", (4, 4), "red")), side=2, channels=1).tolist() == [[[76]] * 2] * 2
+        assert decode_image(stored(Image.new("RGB", (4, 4), "red")), image_size=2, channels=1).tolist() == [[[76]] * 2] * 2
 
 
 @given(some.sampled_from(FORMATS), some.integers(0, 10_000), some.integers(1, 255), some.integers(0, 3))

@@ -58,7 +58,7 @@ def look(path: Path):
 
 class TestFolders:
     def test_a_folder_a_class(self, tmp_path):
-        splits, report = read_image_set(photos(tmp_path, {"猫": 30, "狗": 30}), side=8)
+        splits, report = read_image_set(photos(tmp_path, {"猫": 30, "狗": 30}), image_size=8)
         assert {name: len(each) for name, each in splits.items()} == {"train": 54, "valid": 3, "test": 3}
         assert account(report) == (60, 60, 0, 0)
         assert not report.counts
@@ -73,9 +73,9 @@ class TestFolders:
         assert not held & set(train.names)
 
     def test_who_is_held_out_depends_on_the_images_alone(self, tmp_path):
-        one = read_image_set(photos(tmp_path / "a", {"x": 20, "y": 20}), side=8)[0]
+        one = read_image_set(photos(tmp_path / "a", {"x": 20, "y": 20}), image_size=8)[0]
         (tmp_path / "a" / "x").rename(tmp_path / "a" / "zz")
-        other = read_image_set(tmp_path / "a", side=12)[0]
+        other = read_image_set(tmp_path / "a", image_size=12)[0]
         for split in ("valid", "test"):
             assert {Path(name).name for name in one[split].names} == {Path(name).name for name in other[split].names}
 
@@ -83,7 +83,7 @@ class TestFolders:
     def test_splits_of_their_own(self, tmp_path, word):
         for place, split in enumerate(("train", word, "test")):
             photos(tmp_path / split, {"a": 3, "b": 3}, first=100 * place)
-        splits, report = read_image_set(tmp_path, side=8)
+        splits, report = read_image_set(tmp_path, image_size=8)
         assert {name: len(each) for name, each in splits.items()} == {"train": 6, "valid": 6, "test": 6}
         assert {Path(name).parts[-3] for name in splits["valid"].names} == {word}
         assert not report.counts
@@ -91,11 +91,11 @@ class TestFolders:
     def test_what_a_folder_with_splits_does_not_have_is_held_out(self, tmp_path):
         photos(tmp_path / "train", {"a": 20, "b": 20})
         photos(tmp_path / "test", {"a": 2, "b": 2}, first=100)
-        splits, _ = read_image_set(tmp_path, side=8)
+        splits, _ = read_image_set(tmp_path, image_size=8)
         assert {name: len(each) for name, each in splits.items()} == {"train": 38, "valid": 2, "test": 4}
 
     def test_train_may_be_a_class(self, tmp_path):
-        splits, _ = read_image_set(photos(tmp_path, {"train": 5, "bus": 5}), side=8)
+        splits, _ = read_image_set(photos(tmp_path, {"train": 5, "bus": 5}), image_size=8)
         assert set(splits["train"].labels) == {"train", "bus"}
 
     @pytest.mark.parametrize("others", [("valid", "test"), ("test",), ("Validation", "testing", "learn")])
@@ -103,10 +103,10 @@ class TestFolders:
         for name in others:
             photos(tmp_path / name, {"a": 5, "b": 5})
         with pytest.raises(UserError, match=f"Beside {' and '.join(others[:2])} there is no folder train"):
-            read_image_set(tmp_path, side=8)
+            read_image_set(tmp_path, image_size=8)
 
     def test_test_may_be_a_class(self, tmp_path):
-        splits, _ = read_image_set(photos(tmp_path, {"test": 5, "exam": 5}), side=8)
+        splits, _ = read_image_set(photos(tmp_path, {"test": 5, "exam": 5}), image_size=8)
         assert set(splits["train"].labels) == {"test", "exam"}
 
     def test_what_lies_beside_splits_is_told(self, tmp_path):
@@ -120,12 +120,12 @@ class TestFolders:
         for name in ("train", "val", "valid"):
             photos(tmp_path / name, {"a": 2, "b": 2})
         with pytest.raises(UserError, match="val and valid are both valid"):
-            read_image_set(tmp_path, side=8)
+            read_image_set(tmp_path, image_size=8)
 
     def test_images_in_deeper_folders_belong_to_the_class(self, tmp_path):
         photos(tmp_path, {"a": 3, "b": 3})
         save(tmp_path / "a" / "2026" / "夏天" / "x.png", 50)
-        splits, report = read_image_set(tmp_path, side=8)
+        splits, report = read_image_set(tmp_path, image_size=8)
         assert account(report) == (7, 7, 0, 0)
         found = dict(pair for each in splits.values() for pair in zip(each.names, each.labels, strict=True))
         assert found[str(tmp_path / "a" / "2026" / "夏天" / "x.png")] == "a"
@@ -134,7 +134,7 @@ class TestFolders:
         photos(tmp_path, {"a": 3, "b": 3})
         save(tmp_path / "a" / "x.JPG", 50)
         save(tmp_path / "a" / "y.jpg", 51, format="PNG")
-        _, report = read_image_set(tmp_path, side=8)
+        _, report = read_image_set(tmp_path, image_size=8)
         assert account(report) == (8, 8, 0, 0)
         assert dict(report.counts) == {"format mismatch": 1}
         assert "called .jpg and is PNG" in report.issues["format mismatch"][0].what
@@ -146,7 +146,7 @@ class TestFolders:
         save(tmp_path / ".ipynb_checkpoints" / "001.png")
         save(tmp_path / "__MACOSX" / "001.png")
         save(tmp_path / "a" / ".ipynb_checkpoints" / "001.png")
-        splits, report = read_image_set(tmp_path, side=8)
+        splits, report = read_image_set(tmp_path, image_size=8)
         assert account(report) == (11, 6, 5, 0)
         assert dict(report.counts) == {"ignored file": 8}
         assert sum(map(len, splits.values())) == 6
@@ -156,7 +156,7 @@ class TestFolders:
         os.mkfifo(tmp_path / "a" / "pipe.png")
         os.mkfifo(tmp_path / "b" / "pipe")
         (tmp_path / "b" / "link.png").symlink_to("pipe")
-        _, report = read_image_set(tmp_path, side=8)
+        _, report = read_image_set(tmp_path, image_size=8)
         assert account(report) == (9, 6, 2, 1)
         assert report.counts["unreadable image"] == 1
 
@@ -168,7 +168,7 @@ class TestFolders:
             (tmp_path / "set" / place).symlink_to(target)
         (tmp_path / "set" / "a" / "loop.png").symlink_to("loop.png")
         (tmp_path / "set" / "a" / "gone.png").symlink_to("nowhere.png")
-        splits, report = read_image_set(tmp_path / "set", side=8)
+        splits, report = read_image_set(tmp_path / "set", image_size=8)
         assert dict(report.counts) == {"symlink loop": 3, "unreadable image": 2}
         assert account(report) == (12, 10, 0, 2)
         assert set(splits["train"].labels) <= {"a", "b", "c"}
@@ -179,7 +179,7 @@ class TestFolders:
         for number in range(3):
             save(strange / os.fsdecode(b"\xfe%d.png" % number), 50 + number)
         (strange / os.fsdecode(b"\xfd.png")).write_bytes(b"text")
-        splits, report = read_image_set(tmp_path, side=8)
+        splits, report = read_image_set(tmp_path, image_size=8)
         assert {label for each in splits.values() for label in each.labels} == {"a", r"b\udcff"}
         assert account(report) == (7, 6, 0, 1)
         assert json.dumps(report.to_json()).encode("utf-8")
@@ -230,21 +230,21 @@ class TestFolders:
         monkeypatch.setattr(os, "scandir", refuse)
         monkeypatch.setattr(Path, "iterdir", refuse)
         with pytest.raises(UserError, match="The folder cannot be read: Permission denied") as caught:
-            read_image_set(tmp_path, side=8)
+            read_image_set(tmp_path, image_size=8)
         assert caught.value.location == str(tmp_path)
         assert look(tmp_path).counts["unreadable image"] == 1  # although it is looked into twice
 
     def test_one_name_in_two_normal_forms_is_one_class(self, tmp_path):
         photos(tmp_path / "train", {unicodedata.normalize("NFC", "café"): 3, "x": 3})
         photos(tmp_path / "test", {unicodedata.normalize("NFD", "café"): 3, "x": 3}, first=50)
-        splits, report = read_image_set(tmp_path, side=8)
+        splits, report = read_image_set(tmp_path, image_size=8)
         assert set(splits["test"].labels) == {"café", "x"}
         assert not report.counts
 
     def test_a_small_image_is_enlarged_and_told(self, tmp_path):
         photos(tmp_path, {"a": 3, "b": 3})
         Image.new("RGB", (1, 1), "red").save(tmp_path / "a" / "dot.png")
-        _, report = read_image_set(tmp_path, side=8)
+        _, report = read_image_set(tmp_path, image_size=8)
         assert dict(report.counts) == {"small image": 1}
         assert "1 x 1 pixels" in report.issues["small image"][0].what
 
@@ -260,7 +260,7 @@ class TestBadImages:
         return folder
 
     def test_bad_images_are_named_and_left_out(self, tmp_path):
-        splits, report = read_image_set(self.spoil(tmp_path), side=8)
+        splits, report = read_image_set(self.spoil(tmp_path), image_size=8)
         assert account(report) == (44, 40, 0, 4)
         assert dict(report.counts) == {"corrupt image": 2, "not an image": 2}
         places = {finding.location.file for issues in report.issues.values() for finding in issues}
@@ -298,7 +298,7 @@ class TestClasses:
     def test_an_empty_class_is_left_out_and_told_or_refused(self, tmp_path):
         photos(tmp_path, {"a": 5, "b": 5})
         (tmp_path / "空的").mkdir()
-        splits, report = read_image_set(tmp_path, side=8)
+        splits, report = read_image_set(tmp_path, image_size=8)
         assert set(splits["train"].labels) == {"a", "b"}
         assert "no image of the class '空的'" in report.issues["empty class"][0].what
         with pytest.raises(UserError, match="no image of the class '空的'"):
@@ -306,31 +306,31 @@ class TestClasses:
 
     def test_one_class_only(self, tmp_path):
         with pytest.raises(UserError, match="All images to learn from are of the class 'a'"):
-            read_image_set(photos(tmp_path, {"a": 9}), side=8)
+            read_image_set(photos(tmp_path, {"a": 9}), image_size=8)
 
     def test_classes_that_were_not_learned_are_named(self, tmp_path):
         photos(tmp_path / "train", {"a": 3, "b": 3})
         photos(tmp_path / "test", {"a": 3, "B": 3, "鸟": 1}, first=50)
         with pytest.raises(UserError, match=r"In test there are classes that have no image.*'B', '鸟'"):
-            read_image_set(tmp_path, side=8)
+            read_image_set(tmp_path, image_size=8)
 
     def test_classes_that_are_not_tested_are_named(self, tmp_path):
         photos(tmp_path / "train", {"a": 3, "b": 3})
         photos(tmp_path / "test", {"a": 3}, first=50)
-        _, report = read_image_set(tmp_path, side=8)
+        _, report = read_image_set(tmp_path, image_size=8)
         assert [each.what for each in report.issues["class missing in split"]] == ["There is no image of 'b' in test."]
 
     def test_images_without_a_class(self, tmp_path):
         photos(tmp_path, {"a": 3, "b": 3})
         save(tmp_path / "stray.png", 50)
-        _, report = read_image_set(tmp_path, side=8)
+        _, report = read_image_set(tmp_path, image_size=8)
         assert account(report) == (7, 6, 0, 1)
         assert dict(report.counts) == {"image without a class": 1}
 
     def test_images_without_classes_at_all(self, tmp_path):
         save(tmp_path / "1.png", 1)
         with pytest.raises(UserError, match="in none of them") as caught:
-            read_image_set(tmp_path, side=8)
+            read_image_set(tmp_path, image_size=8)
         assert "folder of its class" in caught.value.hint
 
     def test_where_nothing_is_learned_from_no_class_is_strange(self, tmp_path):
@@ -340,7 +340,7 @@ class TestClasses:
 
     def test_no_images(self, tmp_path):
         with pytest.raises(UserError, match="not one image"):
-            read_image_set(tmp_path, side=8)
+            read_image_set(tmp_path, image_size=8)
 
     @pytest.mark.parametrize("split", ["train", "valid", "test"])
     def test_a_split_of_which_nothing_is_left_is_not_made_up_for_by_others(self, tmp_path, split):
@@ -350,7 +350,7 @@ class TestClasses:
         for path in (tmp_path / split).glob("*/*"):
             path.write_text("text")
         with pytest.raises(UserError, match=f"There is not one image in {split}") as caught:
-            read_image_set(tmp_path, side=8)
+            read_image_set(tmp_path, image_size=8)
         assert "6 x no image" in caught.value.what
 
     @pytest.mark.parametrize("deeper", ["photos", "photos/train"])
@@ -383,7 +383,7 @@ class TestClasses:
 
     def test_too_few_images(self, tmp_path):
         with pytest.raises(UserError, match="at least 4 are needed, one of each class to learn from"):
-            read_image_set(photos(tmp_path, {"a": 1, "b": 1}), side=8)
+            read_image_set(photos(tmp_path, {"a": 1, "b": 1}), image_size=8)
 
 
 class TestTwice:
@@ -391,7 +391,7 @@ class TestTwice:
         photos(tmp_path, {"a": 40, "b": 40})
         for number in range(40):  # a copy of each in another format
             Image.open(tmp_path / "a" / f"{number:03}.png").save(tmp_path / "a" / f"copy{number:03}.bmp")
-        splits, report = read_image_set(tmp_path, side=8)
+        splits, report = read_image_set(tmp_path, image_size=8)
         assert dict(report.counts) == {"duplicate image": 40}
         shown = {name: {each.tobytes() for each in split.pixels} for name, split in splits.items()}
         assert not shown["train"] & shown["test"]
@@ -401,10 +401,10 @@ class TestTwice:
         photos(tmp_path, {"a": 40, "b": 40})
         for number in range(40):
             Image.open(tmp_path / "a" / f"{number:03}.png").save(tmp_path / "a" / f"x{number:03}.bmp")
-        before = read_image_set(tmp_path, side=8)[0]
+        before = read_image_set(tmp_path, image_size=8)[0]
         for path in list((tmp_path / "a").glob("x*")):
             path.rename(path.with_name(f"!{path.name}"))  # now each copy comes first
-        after = read_image_set(tmp_path, side=8)[0]
+        after = read_image_set(tmp_path, image_size=8)[0]
         for split in ("valid", "test"):
             assert {each.tobytes() for each in before[split].pixels} == {each.tobytes() for each in after[split].pixels}
 
@@ -412,7 +412,7 @@ class TestTwice:
         photos(tmp_path / "train", {"a": 3, "b": 3})
         photos(tmp_path / "test", {"a": 3, "b": 3}, first=50)
         save(tmp_path / "test" / "a" / "seen.png", 1)
-        _, report = read_image_set(tmp_path, side=8)
+        _, report = read_image_set(tmp_path, image_size=8)
         assert dict(report.counts) == {"image in two splits": 1}
         finding = report.issues["image in two splits"][0]
         assert finding.location.file == str(tmp_path / "test" / "a" / "seen.png")
@@ -421,7 +421,7 @@ class TestTwice:
     def test_a_image_with_two_labels_is_reported(self, tmp_path):
         photos(tmp_path, {"a": 3, "b": 3})
         save(tmp_path / "b" / "x.png", 1)
-        _, report = read_image_set(tmp_path, side=8)
+        _, report = read_image_set(tmp_path, image_size=8)
         assert dict(report.counts) == {"duplicate image": 1, "conflicting labels": 1}
         assert "Here it is 'b'" in report.issues["conflicting labels"][0].what
 
@@ -445,7 +445,7 @@ class TestLists:
             save(tmp_path / file, number)
         (tmp_path / name).write_text(LISTS[name], encoding="utf-8")
         monkeypatch.chdir("/")
-        splits, report = read_image_set(tmp_path / name, side=8)
+        splits, report = read_image_set(tmp_path / name, image_size=8)
         found = dict(pair for each in splits.values() for pair in zip(each.names, each.labels, strict=True))
         assert found == {str(tmp_path / file): label for file, label in ROWS}
         assert account(report) == (10, 10, 0, 0)
@@ -459,7 +459,7 @@ class TestLists:
             save(tmp_path / name, number)
         lines = [f"{name}\t{'ab'[number % 2]}\n" for number, name in enumerate(names)]
         (tmp_path / "list.tsv").write_text("".join([*lines, lines[0]]), encoding="utf-8")
-        _, report = read_image_set(tmp_path / "list.tsv", side=8)
+        _, report = read_image_set(tmp_path / "list.tsv", image_size=8)
         assert dict(report.counts) == {"duplicate image": 1}
         assert account(report) == (7, 7, 0, 0)
 
@@ -487,7 +487,7 @@ class TestLists:
             save(tmp_path / f"{number}.png", number)
         lines += [f"{number}.png\ttea\n" for number in range(4, 8)]
         (tmp_path / "list.tsv").write_text("".join(lines), encoding="utf-8")
-        splits, _ = read_image_set(tmp_path / "list.tsv", side=8)
+        splits, _ = read_image_set(tmp_path / "list.tsv", image_size=8)
         assert {label for each in splits.values() for label in each.labels} == {"café", "tea"}
 
     def test_what_is_wrong_is_told_with_the_line(self, tmp_path):
@@ -499,7 +499,7 @@ class TestLists:
         lines[6] = "too,many,columns"
         (tmp_path / "images" / "图6.png").write_text("text")
         (tmp_path / "list.csv").write_text("\n".join(lines), encoding="utf-8")
-        _, report = read_image_set(tmp_path / "list.csv", side=8)
+        _, report = read_image_set(tmp_path / "list.csv", image_size=8)
         assert account(report) == (10, 6, 0, 4)
         places = {kind: [finding.location.line for finding in each] for kind, each in report.issues.items()}
         expected = {"unreadable image": [3], "empty field": [5], "wrong column count": [7], "not an image": [8]}
@@ -512,7 +512,7 @@ class TestLists:
     def test_files_that_are_no_lists(self, tmp_path, name, words):
         save(tmp_path / "a.png").rename(tmp_path / name)
         with pytest.raises(UserError, match=words):
-            read_image_set(tmp_path / name, side=8)
+            read_image_set(tmp_path / name, image_size=8)
 
     def test_nothing_there(self, tmp_path):
         (tmp_path / "photos").mkdir()
@@ -553,7 +553,7 @@ class TestMnist:
     def test_in_a_folder_below_and_in_another_size_and_color(self, tmp_path):
         (tmp_path / "data").mkdir()
         self.write(tmp_path / "data")
-        splits, _ = read_image_set(tmp_path, side=12, channels=3)
+        splits, _ = read_image_set(tmp_path, image_size=12, channels=3)
         assert splits["train"].pixels.shape == (38, 12, 12, 3)
         assert (splits["train"].pixels[..., 0] == splits["train"].pixels[..., 2]).all()
 

@@ -107,7 +107,7 @@ def test_a_text_has_no_side(run: RunFolder):
 
 
 def test_an_empty_text_is_refused_and_a_long_one_is_cut(run: RunFolder):
-    with pytest.raises(UserError, match="nothing to read"):
+    with pytest.raises(UserError, match="The text is empty"):
         load(run.path)("  ")
     assert load(run.path)("the video is good " * 200).truncated
 

@@ -53,7 +53,7 @@ def test_every_word_gets_its_tag(run: RunFolder):
     candidates = model("Ann Smith sees", top_k=2).candidates
     assert [len(guess) for guess in candidates] == [2, 2, 2]
     assert candidates[0][0].text == "B-PER"
-    with pytest.raises(UserError, match="nothing to read"):
+    with pytest.raises(UserError, match="The text is empty"):
         model("  ")
     assert load(run.path)("Ann " * 400).truncated
 

@@ -44,9 +44,9 @@ def words(run: RunFolder) -> WordEmbeddings:
 @pytest.mark.parametrize("word, sentences", [("mole", MOLES), ("打", ZH)])
 def test_a_word_is_the_same_before_attention_and_another_after_it(run: RunFolder, word, sentences):
     found = words(run).contexts(word, sentences)
-    assert list(found.layers) == ["table", "entering", "block 1", "block 2"]
+    assert list(found.layers) == ["table", "input", "block 1", "block 2"]
     assert found.pairs == [(0, 1), (0, 2), (1, 2)]
-    for layer in ("table", "entering"):
+    for layer in ("table", "input"):
         first, *others = found.layers[layer]
         assert all(torch.equal(first, other) for other in others)
         assert found.cosines[layer] == pytest.approx([1, 1, 1])

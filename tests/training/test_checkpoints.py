@@ -347,7 +347,7 @@ def test_each_fault_has_its_words(tmp_path):
     (path / "state.json").write_bytes(b"")
     assert verify(path) == [
         "model.safetensors is missing",
-        "notes.txt does not belong there",
+        "notes.txt is not in MANIFEST.json",
         "state.json has 0 bytes instead of 41",
     ]
     path = fresh()
@@ -356,16 +356,16 @@ def test_each_fault_has_its_words(tmp_path):
     path = fresh()
     (path / "state.json").rename(tmp_path / "state.json")
     (path / "state.json").symlink_to(tmp_path / "state.json")
-    assert verify(path) == ["state.json is not a plain file"]
+    assert verify(path) == ["state.json is not a regular file"]
     path = fresh()
     change(path / MANIFEST, b"{", b"")
-    assert verify(path) == ["MANIFEST.json is not the JSON it should be"]
+    assert verify(path) == ["MANIFEST.json is not a valid JSON manifest"]
     path = fresh()
     change(path / MANIFEST, b" ", b"\t")  # the same JSON, another byte
     assert verify(path) == ["MANIFEST.json is damaged"]
     path = fresh()
     change(path / MANIFEST, b'"schema": 1', b'"schema": 2')
-    assert verify(path) == ["it is written in format 2, and only 1 is known here"]
+    assert verify(path) == ["its format is 2, and only format 1 is supported"]
     path = fresh()
     (path / MANIFEST).unlink()
     assert verify(path) == ["MANIFEST.json is missing"]

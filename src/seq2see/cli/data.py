@@ -37,9 +37,9 @@ def list_() -> None:
 @data.command("get")
 def get(name: Annotated[str, typer.Argument(help="A corpus of the catalogue.")]) -> None:
     """Download a corpus, or find it on this machine, and verify it."""
-    from seq2see.sources.catalogue import get
+    from seq2see.sources.catalogue import get_corpus
 
-    corpus_files = get(name, print)
+    corpus_files = get_corpus(name, print)
     print(f"{name} is in {corpus_files.folder}")
 
 
@@ -63,7 +63,7 @@ def _check_corpus(name: str) -> None:
     checks = check(name)
     for each in checks:
         print(f"{each.status:<10} {each.path}")
-    if any(each.status == "different" for each in checks):
+    if any(each.status == "mismatch" for each in checks):
         raise typer.Exit(2)
 
 

@@ -38,7 +38,7 @@ def embed(
         raise UserError("Only a model that reads gives a vector for a text; this one writes.", location=run)
     asked = list(input_lines(texts, file).texts)
     if any(map(is_blank, asked)):
-        print("seq2see: there is nothing to read in an empty text, and its vector is all zeros", file=sys.stderr)
+        print("seq2see: an empty text has an embedding of zeros", file=sys.stderr)
     if len(asked) > SHOWN and out is None and not json_:
         what = f"There are {len(asked):,} texts, and a table of every two can be shown of {SHOWN}."
         raise UserError(what, hint="Write the vectors with --out vectors.npy, or print them with --json.")

@@ -144,7 +144,7 @@ def _answer_file(out: Path, run: str, model: Model, settings: dict[str, Any], as
         "engine": engine,
         "json": as_json,
         "prefix": settings["prefix"],
-        "side": settings.get("side"),
+        "image_size": settings.get("image_size"),
         "decoding": _final_decoding(model, settings).model_dump(mode="json"),
     }
     return OutputFile(out, provenance, _height(model, settings, as_json))
@@ -152,7 +152,7 @@ def _answer_file(out: Path, run: str, model: Model, settings: dict[str, Any], as
 
 def _final_decoding(model: Model, settings: dict[str, Any]) -> Decoding:
     """The settings of decoding that hold in the end."""
-    given = {name: value for name, value in settings.items() if name not in ("prefix", "side")}
+    given = {name: value for name, value in settings.items() if name not in ("prefix", "image_size")}
     return model.config.decoding.with_(**given)
 
 
@@ -238,7 +238,7 @@ def decoding_setting(text: str) -> tuple[str, Any]:
 
     path, value = parse_assignment(text)
     if path == SIDE:  # not of decoding, but given at every call, too
-        return "side", value
+        return "image_size", value
     slot, _, rest = path.partition(".")
     if slot != "decoding" or not rest:
         raise UserError(f"'{path}' is not a setting of decoding.", hint="Say, decoding.num_beams=5.")

@@ -1,1 +1,1 @@
-"""What every other folder speaks: settings and errors, batches of sequences, rows, seeds, devices."""
+"""The base of all other packages: settings, errors, batches, decoder states, seeds, devices, files."""

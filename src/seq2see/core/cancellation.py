@@ -1,7 +1,7 @@
-"""How long somebody waits for what is being computed: long work asks now and then whether it is still wanted.
+"""Cooperative cancellation: long computations regularly check whether their result is still needed.
 
-A thread cannot be stopped from outside, so whoever starts work says when it is no longer wanted, and what works in
-many steps (a search, token by token) asks between two of them. Nobody who has nothing to say is asked anything.
+A thread cannot be stopped from outside. So the caller of a long computation registers a check, and the computation (for
+example decoding, token by token) calls it between two steps. Without a registered check, nothing happens.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
-_CHECK: ContextVar[Callable[[], None] | None] = ContextVar("patience", default=None)
+_CHECK: ContextVar[Callable[[], None] | None] = ContextVar("cancellation", default=None)
 
 
 @contextlib.contextmanager
 def cancellable(check: Callable[[], None]) -> Iterator[None]:
-    """Within, `check_cancelled` calls this; what it raises ends the work."""
+    """Register a check for this context: `check_cancelled` calls it, and an exception of it ends the computation."""
     token = _CHECK.set(check)
     try:
         yield
@@ -24,7 +24,7 @@ def cancellable(check: Callable[[], None]) -> Iterator[None]:
 
 
 def check_cancelled() -> None:
-    """Between two steps of long work: raises, if whoever waited for it in this thread no longer does."""
+    """Call the registered check, which raises an exception if the result is no longer needed."""
     check = _CHECK.get()
     if check is not None:
         check()

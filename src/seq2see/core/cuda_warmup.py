@@ -1,8 +1,8 @@
-"""A GPU wakes up in the background: what it does before its first product takes a second or two.
+"""CUDA warm-up in a background thread: the initialization of a GPU takes a second or two.
 
-First the driver looks for it, and makes the context in which everything on it will be done. That takes neither torch
-nor Python, so it can be over before torch is imported (`create_cuda_context`). Then torch finds the context made, loads its libraries
-and computes something, while everything else is imported and data are read (`warm_up_cuda`).
+First the driver finds the GPU and creates its CUDA context. This needs neither torch nor Python, so it can be done
+before torch is imported (`create_cuda_context`). Then torch uses that context, loads its libraries and computes a small
+matmul, while other modules are imported and data are read (`warm_up_cuda`).
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from typing import Any
 
 DRIVER = "libcuda.so.1"
 LIBRARY = "libtorch_cuda.so"
-"""What torch's builds for a GPU have, and others have not."""
+"""A file that only the CUDA builds of torch contain."""
 
 
 def run_in_background(work: Callable[[], Any]) -> Thread:
-    """Begin in the background what will be needed soon."""
+    """Start a function in a background thread, because its result will be needed soon."""
     thread = Thread(target=work, daemon=True)
     thread.start()
     return thread
 
 
 def create_cuda_context() -> None:
-    """Let the driver make the context of the first GPU, which all libraries share; without a GPU nothing happens.
+    """Create the CUDA context of the first GPU, which all libraries share; without a GPU nothing happens.
 
-    Nor does anything where torch is built for CPUs alone: it would take a GPU's memory from others for nothing.
+    Nothing happens with a CPU build of torch either, since the context would use GPU memory without need.
     """
-    found = find_spec("torch")
-    if not (found and found.origin and Path(found.origin).with_name("lib").joinpath(LIBRARY).exists()):
+    torch_spec = find_spec("torch")
+    if not (torch_spec and torch_spec.origin and Path(torch_spec.origin).with_name("lib").joinpath(LIBRARY).exists()):
         return
-    # The driver reads once how kernels are to be loaded. Torch says this too, but would come too late.
+    # The driver reads this variable once, at its initialization. Torch sets it too, but later.
     os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")
     try:
         driver = ctypes.CDLL(DRIVER)
@@ -48,15 +48,15 @@ def create_cuda_context() -> None:
 
 
 def warm_up_cuda() -> None:
-    """Compute something on the GPU, if there is one."""
-    import torch  # here, because the driver is roused before it is imported
+    """Compute a small matmul on the GPU, if there is one."""
+    import torch  # here, because the CUDA context is created before torch is imported
 
     if torch.cuda.is_available():
-        some = torch.ones(8, 8, device="cuda")
-        some @ some
+        matrix = torch.ones(8, 8, device="cuda")
+        matrix @ matrix
 
 
 @cache
 def cuda_warmup() -> Thread:
-    """The one thread in which the GPU wakes up; whoever asks first begins it."""
+    """The warm-up thread of this process; the first call starts it."""
     return run_in_background(warm_up_cuda)

@@ -1,4 +1,4 @@
-"""Where a model runs, in which precision, and what that machine is."""
+"""Devices: the GPU or the CPU, mixed precision, the use of triton kernels, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from torch import Tensor, nn
 
 
 def has_triton(environment: Mapping[str, str]) -> bool:
-    """Triton compiles with what CC names, else with gcc or clang; an image with a GPU need not have one."""
+    """Whether triton is installed with a C compiler: `CC`, gcc or clang; not every container with a GPU has one."""
     compilers = [environment["CC"]] if environment.get("CC") else ["gcc", "clang"]
     return find_spec("triton") is not None and any(map(shutil.which, compilers))
 
 
 TRITON = has_triton(os.environ)
-"""Whether kernels of our own can run: they are written in triton, which torch's builds for a GPU bring along.
+"""Whether our own kernels can run: they are written in triton, which the CUDA builds of torch include.
 
-Where they cannot, nothing is lost but speed: every kernel has a plain twin.
+Without them, everything is computed by torch's kernels, only slower: every kernel has a plain equivalent.
 """
 
 
@@ -34,7 +34,7 @@ _allowed = [True]
 
 @contextlib.contextmanager
 def use_kernels(allowed: bool) -> Iterator[None]:
-    """In here kernels of our own may be used for training, or may not."""
+    """Allow or forbid our own training kernels inside this context."""
     _allowed.append(allowed)
     try:
         yield
@@ -43,7 +43,7 @@ def use_kernels(allowed: bool) -> Iterator[None]:
 
 
 def kernels_enabled(device: torch.device) -> bool:
-    """Whether kernels of our own may be used for training on this device."""
+    """Whether our own training kernels are allowed and available on this device."""
     return TRITON and _allowed[-1] and device.type == "cuda"
 
 
@@ -53,31 +53,31 @@ def pick_device() -> torch.device:
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Where a model is: where its weights are, or, if it has none, its tables."""
+    """The device of a model: that of its parameters, or of its buffers if it has none."""
     return next(chain(module.parameters(), module.buffers())).device
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[Any]:
-    """Run matrix products in bf16 if asked to; weights, sums and losses stay float32."""
+    """Mixed precision: in bf16, matmuls are computed in bf16; weights, sums and losses stay float32."""
     if precision == "bf16":
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return contextlib.nullcontext()
 
 
 def can_use_kernels(vectors: Tensor) -> bool:
-    """Whether our own kernels for training are there for these: in bf16, on a GPU, where gradients are wanted."""
+    """Whether our own training kernels support these tensors: bf16 autocast on a GPU, with gradients enabled."""
     if not (kernels_enabled(vectors.device) and torch.is_grad_enabled()):
         return False
     return torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
 
 
 WARMUP_RUNS = 2
-"""Runs before a CUDA graph is recorded, in which libraries make their choices and torch reserves memory."""
+"""The warm-up runs before a CUDA graph is captured: libraries choose algorithms, and torch allocates memory."""
 
 
 @contextlib.contextmanager
 def side_stream() -> Iterator[None]:
-    """What is done in here is done on a stream of its own, as recording a CUDA graph demands, and over at the end."""
+    """Run on a side stream, as the capture of a CUDA graph requires; at the end the current stream waits for it."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -86,7 +86,7 @@ def side_stream() -> Iterator[None]:
 
 
 def describe_machine() -> dict[str, Any]:
-    """What a result depends on besides the recipe: versions, device, threads."""
+    """The parts of the environment that a result depends on: versions, device, threads."""
     device = pick_device()
     return {
         "python": sys.version.split()[0],

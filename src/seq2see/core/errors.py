@@ -1,8 +1,8 @@
-"""The one error a user can cause, and the help it gives.
+"""`UserError`, the error for mistakes of a user, and helpers that suggest the correct word.
 
-Everything a user can get wrong (a misspelled word, a broken file, a full disk) is reported as a
-`UserError`: what happened, where, and what to do about it. The command line prints it in a line or
-two and leaves with code 2. Any other exception that reaches the user is a bug in seq2see.
+Everything that a user can get wrong (a misspelled name, a broken file, a full disk) is reported as a `UserError`: what
+happened, where, and what to do about it. The command line prints it in a line or two and exits with code 2. Any other
+exception that reaches the user is a bug in seq2see.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from pathlib import Path
 
 
 class UserError(Exception):
-    """What happened, where, and what to do about it."""
+    """A mistake of the user: `message` is what happened, `location` is where, `hint` is what to do about it."""
 
     def __init__(self, message: str, *, location: str = "", hint: str = ""):
         super().__init__(message, location, hint)
         self.message, self.location, self.hint = message, location, hint
 
     def __str__(self) -> str:
-        place = f"{self.location}: " if self.location else ""
-        advice = f" {self.hint}" if self.hint else ""
-        return f"{place}{self.message}{advice}"
+        location = f"{self.location}: " if self.location else ""
+        hint = f" {self.hint}" if self.hint else ""
+        return f"{location}{self.message}{hint}"
 
 
 def closest_match(word: str, words: Iterable[str]) -> str | None:
-    """The right word that looks most like a misspelled one, if any comes close.
+    """The valid word that is most similar to a misspelled one, if any is similar enough.
 
-    >>> nearest("widht", ["width", "depth"])
+    >>> closest_match("widht", ["width", "depth"])
     'width'
     """
     matches = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
@@ -36,20 +36,20 @@ def closest_match(word: str, words: Iterable[str]) -> str | None:
 
 
 def unknown_name(kind: str, word: str, words: Iterable[str], *, location: str = "") -> UserError:
-    """The error for a word that is not in a closed list, with the nearest right word.
+    """The error for a name that is not in a list of valid names, with the closest match.
 
-    >>> print(unknown("setting", "widht", ["width", "depth"]))
+    >>> print(unknown_name("setting", "widht", ["width", "depth"]))
     There is no setting 'widht'. Did you mean 'width'?
     """
     words = sorted(words)
-    close = closest_match(word, words)
-    hint = f"Did you mean '{close}'?" if close else f"There are: {', '.join(words)}."
+    match = closest_match(word, words)
+    hint = f"Did you mean '{match}'?" if match else f"There are: {', '.join(words)}."
     return UserError(f"There is no {kind} '{word}'.", location=location, hint=hint)
 
 
 def missing_file(path: Path) -> UserError:
-    """The error for a file that is not there, with the name in its folder that looks most like it."""
-    neighbors = [neighbor.name for neighbor in path.parent.iterdir()] if path.parent.is_dir() else []
-    close = closest_match(path.name, neighbors)
-    hint = f"Did you mean '{path.with_name(close)}'?" if close else "Check the path."
+    """The error for a file that does not exist, with the most similar file name in its folder."""
+    names = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+    match = closest_match(path.name, names)
+    hint = f"Did you mean '{path.with_name(match)}'?" if match else "Check the path."
     return UserError("There is no such file.", location=str(path), hint=hint)

@@ -1,4 +1,4 @@
-"""Writing files so that a kill at any moment leaves either the old file or the new one, whole."""
+"""Atomic file writes: if the process is killed at any moment, either the old or the new file remains, complete."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole text file, durably and all at once."""
+    """Write a text file atomically and durably."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON that a person can read, durably and all at once."""
+    """Write a value as indented JSON, atomically and durably."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write under another name, flush to the disk, then rename over the old file.
+    """Write a temporary file, flush it to the disk, then rename it over the old file.
 
-    The other name is always the same, so that what a killed process left behind is written over.
+    The temporary name is always the same, so that the remains of a killed process are overwritten.
     """
-    if path.is_dir():  # else the error would name the other file
+    if path.is_dir():  # otherwise the error would name the temporary file
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
@@ -41,7 +41,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames inside a folder survive a power cut."""
+    """Flush a folder to the disk, so that renames in it survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -50,9 +50,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file's content, read in pieces."""
+    """The SHA-256 of a file, read in chunks."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
     return digest.hexdigest()

@@ -1,7 +1,7 @@
-"""What a checkpoint's folder must hold, and whether it does: sizes and SHA-256 of every file.
+"""Manifests of checkpoint folders: the size and SHA-256 of every file, and the verification of a folder.
 
-The manifest is JSON that carries the SHA-256 of its own body. A folder is whole if the manifest is, to
-the last byte, what would be written today, and every file is as the manifest says, none missing, none more.
+The manifest is JSON that contains the SHA-256 of its own body. A folder is intact if its manifest is, byte for byte,
+the one that would be written today, and if its files are exactly those of the manifest, with equal size and hash.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
 
 SCHEMA = 1
-"""The number of this format; a checkpoint with another number is refused, not guessed at."""
+"""The version of this format; a checkpoint of another version is refused."""
 MANIFEST = "MANIFEST.json"
 
 
 def file_entry(content: bytes) -> dict[str, Any]:
-    """What the manifest says of one file."""
+    """The entry of one file in the manifest."""
     return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def manifest_bytes(step: int, files: dict[str, dict[str, Any]]) -> bytes:
-    """The manifest's content for the checkpoint of a step."""
+    """The content of the manifest for the checkpoint of a step."""
     return _with_checksum({"schema": SCHEMA, "step": step, "files": files})
 
 
 def verify_folder(path: Path, step: int | None) -> tuple[dict[str, Any], list[str]]:
-    """The files that a folder should hold if it is the checkpoint of this step, and all its faults."""
+    """The entries of all files in the manifest of a checkpoint of this step, and all faults of its folder."""
     try:
         manifest = _read_manifest(path)
         files, faults = manifest["files"], list(_file_faults(path, manifest["files"]))
@@ -41,7 +41,7 @@ def verify_folder(path: Path, step: int | None) -> tuple[dict[str, Any], list[st
     except ValueError as error:
         return {}, [str(error)]
     if manifest["step"] != step:  # a folder that was renamed, copied or swapped
-        faults.insert(0, f"it holds step {manifest['step']}, not what its name says")
+        faults.insert(0, f"it holds step {manifest['step']}, which is not the step of its name")
     return files, faults
 
 
@@ -53,10 +53,10 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest = json.loads(content.decode("utf-8"))
         schema = manifest["schema"]
     except (ValueError, LookupError, TypeError, RecursionError):
-        raise ValueError(f"{MANIFEST} is not the JSON it should be") from None
+        raise ValueError(f"{MANIFEST} is not a valid JSON manifest") from None
     if schema != SCHEMA:
-        raise ValueError(f"it is written in format {schema!r}, and only {SCHEMA} is known here")
-    # Comparing with what would be written today notices any changed byte, even a space.
+        raise ValueError(f"its format is {schema!r}, and only format {SCHEMA} is supported")
+    # The comparison with the manifest that would be written today detects any changed byte, even a space.
     body = {key: manifest[key] for key in manifest if key != "sha256"}
     if _with_checksum(body) != content or not _well_formed(body):
         raise ValueError(f"{MANIFEST} is damaged")
@@ -64,7 +64,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _with_checksum(body: dict[str, Any]) -> bytes:
-    """A manifest's content: its body and the SHA-256 of that body."""
+    """The content of a manifest: its body and the SHA-256 of that body."""
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return (json.dumps({**body, "sha256": digest}, sort_keys=True, indent=2) + "\n").encode()
 
@@ -85,9 +85,9 @@ def _file_faults(path: Path, files: dict[str, Any]) -> Iterator[str]:
         if name not in present:
             yield f"{name} is missing"
         elif name not in files:
-            yield f"{name} does not belong there"
+            yield f"{name} is not in {MANIFEST}"
         elif not present[name].is_file(follow_symlinks=False):
-            yield f"{name} is not a plain file"
+            yield f"{name} is not a regular file"
         elif (size := present[name].stat().st_size) != files[name]["size"]:
             yield f"{name} has {size} bytes instead of {files[name]['size']}"
         elif sha256(path / name) != files[name]["sha256"]:
@@ -95,7 +95,7 @@ def _file_faults(path: Path, files: dict[str, Any]) -> Iterator[str]:
 
 
 def read_verified(path: Path, name: str, files: dict[str, Any]) -> bytes:
-    """A file's content, read once: what was checked is what is used, even if the file is swapped now."""
+    """The content of a file, read and verified in one read, so that a later change of the file has no effect."""
     try:
         content = (path / name).read_bytes()
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Randomness as a function of (seed, purpose, numbers), never as stored state.
+"""Random numbers as a function of (seed, purpose, numbers), without a stored generator state.
 
-A generator that is carried along must be saved, restored and never drawn from out of turn; that is
-where resumed runs go wrong. Here every draw is computed from what it is for, so a resumed run draws
-what the uninterrupted one would have drawn, by construction.
+A long-lived generator must be saved, restored, and used in exactly the same order; otherwise a resumed run differs.
+Here every random number is computed from its purpose, so a resumed run has the random numbers of the uninterrupted run
+by construction.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 
 def derive_seed(seed: int, purpose: str, *numbers: int) -> int:
-    """A well-mixed 63-bit number for this seed, purpose and numbers.
+    """A 63-bit hash of the seed, the purpose and the numbers.
 
-    >>> mix(1, "dropout", 7) == mix(1, "dropout", 7) != mix(1, "dropout", 8)
+    >>> derive_seed(1, "dropout", 7) == derive_seed(1, "dropout", 7) != derive_seed(1, "dropout", 8)
     True
     """
     text = "/".join([str(seed), purpose, *map(str, numbers)])
@@ -25,20 +25,20 @@ def derive_seed(seed: int, purpose: str, *numbers: int) -> int:
 
 
 def uniform(seed: int, purpose: str, *numbers: int) -> float:
-    """A number drawn uniformly from [0, 1)."""
+    """A random number from the uniform distribution on [0, 1)."""
     return (derive_seed(seed, purpose, *numbers) >> 10) / 2**53
 
 
 def generator(seed: int, purpose: str, *numbers: int) -> np.random.Generator:
-    """A fresh counter-based generator for many draws of one purpose."""
+    """A new counter-based generator for many random numbers of one purpose."""
     return np.random.Generator(np.random.Philox(key=derive_seed(seed, purpose, *numbers)))
 
 
 def permutation(count: int, seed: int, purpose: str, *numbers: int) -> NDArray[np.int64]:
-    """The numbers 0 to count - 1 in an order that depends on the seed, purpose and numbers alone."""
+    """A permutation of 0 to count - 1 that depends on the seed, the purpose and the numbers alone."""
     return generator(seed, purpose, *numbers).permutation(count)
 
 
 def seed_torch(seed: int, purpose: str, *numbers: int) -> None:
-    """Set torch's own generator (dropout, initial weights) for what comes next."""
+    """Seed torch's global generator, which dropout and weight initialization use."""
     torch.manual_seed(derive_seed(seed, purpose, *numbers))

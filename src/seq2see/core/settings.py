@@ -1,8 +1,8 @@
-"""Settings: a frozen, typed tree that explains itself.
+"""Settings: a frozen, typed tree with a docstring for every field.
 
-Every settings class is a frozen pydantic model whose fields carry a docstring. A choice between
-classes is a union with a `kind`, so a tree goes to TOML and back without naming a class, and nothing
-in a TOML file can name something to import. A key that does not exist is an error with a suggestion.
+Every settings class is a frozen pydantic model whose fields have docstrings. A choice between classes is a union that
+is discriminated by `kind`. So a tree is written to TOML and read back without class names, and a TOML file cannot
+import anything. An unknown key is an error with a suggestion.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ class Settings(BaseModel):
     def with_(self, **changes: Any) -> Self:
         """A copy with settings changed by dotted path: `recipe.with_(**{"decoder.width": 512})`.
 
-        Changing a `kind` swaps the class of that node; settings are kept that both classes know, with the same values.
+        A change of `kind` replaces the class of that node; settings that both classes have keep their values.
         """
         tree = self.model_dump()
-        # A new kind decides which other settings exist, so kinds are changed first.
+        # The kind determines which other settings exist, so kinds are changed first.
         for path in sorted(changes, key=lambda path: not path.endswith("kind")):
             _set_path(tree, path.split("."), changes[path], type(self))
         return read_tree(type(self), tree)
 
     def toml(self) -> str:
-        """The complete tree as TOML; `None` is written by leaving the key out."""
+        """The complete tree as TOML; a key whose value is `None` is omitted."""
         return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
 
 
 def default_kind(kind: str) -> BeforeValidator:
-    """For a choice between classes: a tree that does not name a kind means this one."""
+    """A validator for a union of classes: a tree without a `kind` is of this kind."""
     return BeforeValidator(lambda tree: {"kind": kind, **tree} if isinstance(tree, dict) else tree)
 
 
@@ -58,7 +58,7 @@ AnySettings = typing.TypeVar("AnySettings", bound=Settings)
 
 
 def read_toml(cls: type[AnySettings], path: Path) -> AnySettings:
-    """A settings tree from a TOML file."""
+    """Read a settings tree from a TOML file."""
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -67,7 +67,7 @@ def read_toml(cls: type[AnySettings], path: Path) -> AnySettings:
 
 
 def read_tree(cls: type[AnySettings], tree: dict[str, Any], *, location: str = "") -> AnySettings:
-    """A settings tree from nested dictionaries; a mistake is told in one sentence."""
+    """Read a settings tree from nested dictionaries; a mistake is reported as a one-sentence `UserError`."""
     try:
         return cls.model_validate(tree)
     except ValidationError as error:
@@ -75,7 +75,7 @@ def read_tree(cls: type[AnySettings], tree: dict[str, Any], *, location: str = "
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
-    """Split `path=value`; the value is read as TOML where it can be, else as a plain word.
+    """Split `path=value`; the value is parsed as TOML if possible, else it is a string.
 
     >>> parse_assignment("training.steps=200")
     ('training.steps', 200)
@@ -96,7 +96,7 @@ def walk(node: Settings, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
     for name, field in type(node).model_fields.items():
         value, path = getattr(node, name), f"{prefix}{name}"
         if value is None and choices(field.annotation):
-            continue  # a slot that this tree leaves empty
+            continue  # an optional node that this tree does not have
         if isinstance(value, Settings):
             yield path, type(value), (type(value).__doc__ or "").split("\n")[0]
             yield from walk(value, f"{path}.")
@@ -106,35 +106,35 @@ def walk(node: Settings, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
 
 @cache
 def descriptions(cls: type[Settings]) -> dict[str, str]:
-    """What the docstring below each field says, read from the source when somebody asks.
+    """The docstring of each field, parsed from the source at the first call.
 
-    Pydantic can collect them too, but for every class as soon as it is defined: a third of the time that it takes to
-    import all settings, and few who train look any of them up.
+    Pydantic can collect them too, but when each class is defined. That takes a third of the import time of all
+    settings, and most training runs never use them.
     """
-    found: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, Settings):
-            found |= _field_docstrings(base)
-    return found
+            docstrings |= _field_docstrings(base)
+    return docstrings
 
 
 def _field_docstrings(cls: type) -> dict[str, str]:
-    """The docstrings below the fields that a class itself defines; none where it is installed without its source."""
+    """The docstrings of the fields that a class itself defines; none if its source is not installed."""
     try:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
     except (OSError, TypeError):
         return {}
     return {
         field.target.id: inspect.cleandoc(text)
-        for field, below in pairwise(cast(ast.ClassDef, definition).body)
+        for field, docstring in pairwise(cast(ast.ClassDef, definition).body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-        if isinstance(text := below.value.value, str)
+        if isinstance(docstring, ast.Expr) and isinstance(docstring.value, ast.Constant)
+        if isinstance(text := docstring.value.value, str)
     }
 
 
 def choices(annotation: Any) -> list[type[Settings]]:
-    """The settings classes an annotation allows."""
+    """The settings classes that an annotation allows."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return [annotation]
     if typing.get_origin(annotation) is typing.Annotated:
@@ -149,24 +149,24 @@ def _kind(cls: type[Settings]) -> str | None:
     return cast(str, field.default) if field else None
 
 
-def _set_path(tree: dict[str, Any], path: list[str], value: Any, cls: type[Settings], at: str = "") -> None:
-    """Set one leaf of a dumped tree, saying which word of the path is wrong if one is."""
+def _set_path(tree: dict[str, Any], path: list[str], value: Any, cls: type[Settings], location: str = "") -> None:
+    """Set one leaf of a dumped tree; the error for a wrong path names the part that is wrong."""
     name, rest = path[0], path[1:]
     if name not in cls.model_fields:
-        raise unknown_name("setting", name, cls.model_fields, location=at)
+        raise unknown_name("setting", name, cls.model_fields, location=location)
     options = choices(cls.model_fields[name].annotation)
     if not rest:
         tree[name] = value.model_dump() if isinstance(value, Settings) else value
         return
     if not options:
-        raise UserError(f"'{name}' has no settings inside it.", location=at)
+        raise UserError(f"'{name}' has no settings inside it.", location=location)
     if tree[name] is None and rest != ["kind"]:
-        raise UserError(f"This recipe has no {name}, so '{'.'.join(path)}' cannot be set.", location=at)
+        raise UserError(f"This recipe has no {name}, so '{'.'.join(path)}' cannot be set.", location=location)
     node = tree[name] if isinstance(tree[name], dict) else {}
     if rest == ["kind"] and len(options) > 1:
         by_kind = {_kind(option): option for option in options}
         if value not in by_kind:
-            raise unknown_name("kind", str(value), [str(kind) for kind in by_kind], location=f"{at}.{name}".strip("."))
+            raise unknown_name("kind", str(value), [str(kind) for kind in by_kind], location=f"{location}.{name}".strip("."))
         before = next((option for option in options if _kind(option) == node.get("kind")), by_kind[value])
         after = by_kind[value]
         old, new = before.model_fields, after.model_fields
@@ -177,11 +177,11 @@ def _set_path(tree: dict[str, Any], path: list[str], value: Any, cls: type[Setti
         return
     current = next((option for option in options if _kind(option) == node.get("kind")), options[0])
     tree[name] = node
-    _set_path(node, rest, value, current, f"{at}.{name}".strip("."))
+    _set_path(node, rest, value, current, f"{location}.{name}".strip("."))
 
 
 def _user_error(cls: type[Settings], error: ValidationError, location: str) -> UserError:
-    """The first complaint of pydantic, in our words."""
+    """The first validation error of pydantic as a `UserError`."""
     first = error.errors()[0]
     names = [str(part) for part in first["loc"]]
     path = ".".join(_setting_names(cls, names))
@@ -190,9 +190,9 @@ def _user_error(cls: type[Settings], error: ValidationError, location: str) -> U
         return unknown_name("setting", names[-1], allowed, location=location or ".".join(path.split(".")[:-1]))
     if first["type"] == "missing":
         return UserError(f"The setting '{path}' is missing.", location=location)
-    if first["type"] == "value_error":  # a rule of our own, which says itself what it is about
-        rule = str(first["ctx"]["error"])
-        return UserError(f"{path}: {rule}." if path else f"{rule}.", location=location)
+    if first["type"] == "value_error":  # raised by one of our own validators
+        message = str(first["ctx"]["error"])
+        return UserError(f"{path}: {message}." if path else f"{message}.", location=location)
     return UserError(f"'{path}' cannot be {first['input']!r}: {first['msg']}.", location=location)
 
 
@@ -204,7 +204,7 @@ def _step_into(cls: type[Settings] | None, name: str) -> type[Settings] | None:
 
 
 def _walk_location(cls: type[Settings], names: list[str]) -> Iterator[tuple[str, bool, type[Settings] | None]]:
-    """Follow an error's location; pydantic puts the kind of a union between two field names."""
+    """Walk along the location of a validation error; pydantic puts the kind of a union between two field names."""
     current: type[Settings] | None = cls
     options: list[type[Settings]] = []
     for name in names:
@@ -223,5 +223,5 @@ def _setting_names(cls: type[Settings], names: list[str]) -> list[str]:
 
 
 def _fields_at(cls: type[Settings], names: list[str]) -> list[str]:
-    classes: list[type[Settings] | None] = [cls, *(found for _, _, found in _walk_location(cls, names))]
+    classes: list[type[Settings] | None] = [cls, *(node for _, _, node in _walk_location(cls, names))]
     return list(classes[-1].model_fields) if classes[-1] else []

@@ -147,7 +147,7 @@ def native_beam_step(scores: Float[Tensor, "row vocab"], beams: LiveBeams) -> Be
 
 
 def is_native_compatible(scores: Tensor, width: int, floats: Sequence[Tensor], integers: Sequence[Tensor]) -> bool:
-    """Whether all tensors have the device, type and layout that C++ requires, for at most 32 beams and 2 or more tokens."""
+    """Whether C++ supports the devices, types and layouts of the tensors, and the sizes of beam and vocabulary."""
     if not scores.is_cpu or scores.dtype != torch.float32 or scores.stride(1) != 1:
         return False
     if width > MAX_NATIVE_BEAMS or scores.size(1) < 2:

@@ -1,8 +1,8 @@
-"""From C++ to a library in memory: found or built in a few seconds, kept in the user's cache, loaded once.
+"""Compilation of the C++ code to a library, which is stored in the user's cache folder and loaded once.
 
-What is built is tuned to the machine it is built on, so its name in the cache is a hash of everything it
-depends on: the source, the flags, the compiler and the processor. Where there is no compiler, or it
-fails, the answer is a reason instead of a library, and the callers have a slower way.
+The library is tuned to the machine on which it is built, so its file name is a hash of everything that it depends on:
+the source, the flags, the compiler and the processor. Without a working compiler the result is the reason instead of a
+library, and the callers use slower code in PyTorch.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from functools import cache
 from pathlib import Path
 
 NATIVE_VARIABLE = "SEQ2SEE_NATIVE"
-"""Set to 0 in the environment, nothing is built and nothing built is used."""
+"""The environment variable that switches the C++ code off: with the value 0 no library is built or loaded."""
 SOURCE = Path(__file__).parent / "cpp"
 COMPILERS = ("c++", "g++", "clang++")
-# A product followed by a sum may be one instruction, and nobody reads `errno`; NaN stays NaN.
+# Multiply-add may be one instruction, and `errno` is not set; NaN stays NaN.
 FLOAT_FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 FLAGS = ("-std=c++17", *FLOAT_FLAGS, "-shared", "-fPIC", "-pthread")
 ARCHITECTURE_FLAGS = (("-march=native",), ("-mcpu=native",), ())
-"""How compilers are told to use all that this processor can do; tried in this order."""
+"""Flags for all instructions of this processor; compilers differ, so they are tried in this order."""
 BUILD_TIMEOUT = 120
-"""Seconds after which a compiler is given up."""
+"""Seconds after which a compiler is stopped."""
 
 
 @dataclass(frozen=True)
 class NativeBuild:
-    """A library, or the reason why there is none."""
+    """A loaded library, or the reason why there is none."""
 
     library: ctypes.CDLL | None
     reason: str | None = None
 
 
 def load_native_library() -> NativeBuild:
-    """The library of this machine; what was found once is not looked for again."""
+    """Load the library of this machine; build it first if necessary. The result is cached."""
     if os.environ.get(NATIVE_VARIABLE) == "0":
         return NativeBuild(None, f"it is switched off by {NATIVE_VARIABLE}=0")
     return _load_once()
 
 
 def native_library_if_loaded() -> ctypes.CDLL | None:
-    """The library if somebody has needed it already: where it spares microseconds, nobody waits for a compiler."""
+    """Return the library if it is loaded already. Callers that only save microseconds do not wait for a compiler."""
     return load_native_library().library if _load_once.cache_info().currsize else None
 
 
@@ -71,7 +71,7 @@ def find_or_build_library(environment: Mapping[str, str], source: Path = SOURCE)
             build(compiler, source, path)
         try:
             return NativeBuild(ctypes.CDLL(str(path)))
-        except OSError:  # a damaged file; a new one takes its place
+        except OSError:  # a damaged file, which the new build replaces
             build(compiler, source, path)
             return NativeBuild(ctypes.CDLL(str(path)))
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
@@ -79,26 +79,26 @@ def find_or_build_library(environment: Mapping[str, str], source: Path = SOURCE)
 
 
 def find_compiler(environment: Mapping[str, str]) -> list[str] | None:
-    """The command that compiles C++: what CXX says, else the first known name on the path."""
+    """Return the command that compiles C++: the variable CXX, else the first known compiler on the path."""
     if environment.get("CXX"):
         command = shlex.split(environment["CXX"])
         return command if shutil.which(command[0], path=environment.get("PATH")) else None
-    found = (shutil.which(name, path=environment.get("PATH")) for name in COMPILERS)
-    return next(([path] for path in found if path), None)
+    paths = (shutil.which(name, path=environment.get("PATH")) for name in COMPILERS)
+    return next(([path] for path in paths if path), None)
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """The folder for built libraries, which nobody but the user may write into: what lies there is run."""
+    """Return the folder of the libraries. Only the user may write into it, because its files are executed."""
     cache_home = environment.get("XDG_CACHE_HOME")
     home = Path(cache_home) if cache_home else Path(environment.get("HOME") or Path.home()) / ".cache"
     folder = home / "seq2see" / "native"
     folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(stat.S_IRWXU)  # fails if it is somebody else's
+    folder.chmod(stat.S_IRWXU)  # fails if another user owns the folder
     return folder
 
 
 def fingerprint(compiler: list[str], source: Path) -> str:
-    """A hash of everything that the library depends on."""
+    """Return a hash of everything that the library depends on."""
     version = subprocess.run([*compiler, "--version"], capture_output=True, timeout=BUILD_TIMEOUT, check=False)
     parts = [*FLAGS, *compiler, platform.machine(), _processor()]
     content = b"\0".join([*(part.encode() for part in parts), version.stdout, *_source_contents(source)])
@@ -106,32 +106,32 @@ def fingerprint(compiler: list[str], source: Path) -> str:
 
 
 def build(compiler: list[str], source: Path, target: Path) -> None:
-    """Compile beside the target, then take its place at once: of two who build, each sees a whole file."""
+    """Compile to a temporary file and rename it: a rename is atomic, so concurrent builds see only complete files."""
     handle, name = tempfile.mkstemp(dir=target.parent, suffix=".building")
     os.close(handle)
     try:
         error = ""
-        for tuning in ARCHITECTURE_FLAGS:
-            command = [*compiler, *FLAGS, *tuning, str(source / "native.cpp"), "-o", name]
+        for architecture_flags in ARCHITECTURE_FLAGS:
+            command = [*compiler, *FLAGS, *architecture_flags, str(source / "native.cpp"), "-o", name]
             result = subprocess.run(command, capture_output=True, timeout=BUILD_TIMEOUT, check=False)
             if result.returncode == 0:
                 os.chmod(name, stat.S_IRWXU)
                 os.replace(name, target)
                 return
             error = error or result.stderr.decode(errors="replace").strip()
-        raise RuntimeError(f"{compiler[0]} says: {error[:300] or 'nothing'}")
+        raise RuntimeError(f"{compiler[0]} failed: {error[:300] or 'no message'}")
     finally:
         Path(name).unlink(missing_ok=True)
 
 
 def _is_trusted(path: Path) -> bool:
-    """A plain file of this user that nobody else could have written."""
+    """Whether this is a regular file that this user owns and other users cannot write."""
     try:
         status = path.lstat()
     except FileNotFoundError:
         return False
-    others = stat.S_IWGRP | stat.S_IWOTH
-    return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & others
+    writable_by_others = stat.S_IWGRP | stat.S_IWOTH
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & writable_by_others
 
 
 def _source_contents(source: Path) -> list[bytes]:
@@ -139,7 +139,7 @@ def _source_contents(source: Path) -> list[bytes]:
 
 
 def _processor() -> str:
-    """What the processor can do, as far as the system tells."""
+    """The instruction sets of the processor, as far as the system reports them."""
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:

@@ -217,7 +217,7 @@ def _select(
 
 
 def _scatter_to_batch(step: DecodingStep, remaining: Int[Tensor, "remaining"] | None, rows: int) -> DecodingStep:
-    """Convert a step of the remaining rows to a step of the whole batch: dropped rows get PAD and continue themselves."""
+    """Convert a step of the remaining rows to one of the whole batch; dropped rows get PAD and continue themselves."""
     if remaining is None:
         return step
     tokens = torch.full((rows,), PAD, device=remaining.device).index_copy(0, remaining, step.tokens)

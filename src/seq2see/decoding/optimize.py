@@ -1,4 +1,4 @@
-"""The fastest thing that decodes like a given model on the device where it is."""
+"""Inference optimization: the fastest copy of a model for decoding on its device."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ Precision = Literal["float32", "bf16", "int8"]
 def optimize_for_inference(
     model: LanguageModel, precision: Precision = "float32", threads: int | None = None
 ) -> GenerativeModel:
-    """On a CPU the native twin, or where there can be none the prepacked one; on a GPU CUDA graphs of few kernels.
+    """Return an optimized copy: on a CPU in C++ or else with packed weights, on a GPU with CUDA graphs and few kernels.
 
-    What comes back is the model as it is now; after training on, quicken it again. `threads` is how many
-    a native twin uses at each step; as many as torch does, unless told otherwise.
+    The copy contains the current weights; after further training a new copy is necessary. `threads` is the number of
+    threads of the C++ copy; the default is that of torch.
     """
     device = device_of(model)
     if device.type == "cpu":
         return _on_cpu(model, precision, threads or torch.get_num_threads())
     if precision == "int8":
         raise UserError(
-            f"Decoding in int8 is for a CPU; this model is on {device}.", hint="Set decoding.precision=bf16."
+            f"Decoding in int8 needs a CPU, but the model is on {device}.", hint="Set decoding.precision=bf16."
         )
     return _on_gpu(model, precision)
 
 
 def _on_cpu(model: LanguageModel, precision: Precision, threads: int) -> GenerativeModel:
-    from seq2see.decoding.native import make_native_model  # here, because it looks for a compiler
+    from seq2see.decoding.native import make_native_model  # here, because it searches for a compiler
 
     native = make_native_model(model, precision, threads) if isinstance(model, Seq2Seq) else None
     return cast(GenerativeModel, native or make_packed_model(model, precision))
 
 
 def _on_gpu(model: LanguageModel, precision: Precision) -> GenerativeModel:
-    from seq2see.decoding.graphed_decoding import GraphedModel  # here, because only a GPU needs it
+    from seq2see.decoding.graphed_decoding import GraphedModel  # here, because it needs a GPU
 
     model = to_bf16(model) if precision == "bf16" else model
     if TRITON and device_of(model).type == "cuda":
@@ -55,5 +55,5 @@ def _on_gpu(model: LanguageModel, precision: Precision) -> GenerativeModel:
 
 
 def to_bf16(model: LanguageModel) -> LanguageModel:
-    """A copy with its weights in bf16. What is not learned stays: the waves of positions would go wrong in bf16."""
-    return copy.deepcopy(model)._apply(lambda each: each.bfloat16() if isinstance(each, nn.Parameter) else each)
+    """Return a copy with parameters in bf16. Buffers stay float32: sinusoidal positions would be wrong in bf16."""
+    return copy.deepcopy(model)._apply(lambda tensor: tensor.bfloat16() if isinstance(tensor, nn.Parameter) else tensor)

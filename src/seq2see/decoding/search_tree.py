@@ -1,8 +1,8 @@
-"""Watching a search: beside what it chose, all that it looked at and left.
+"""The search tree of decoding: the selected continuations of every step, and the candidates that were pruned.
 
-The search is the one of `engine.py`. A rule that changes nothing is put behind all others: it sees the scores that the
-search chooses from. What the search took is told by `stream`; what it might have taken is read off the scores, by the
-same function that beam search finds its continuations with.
+The search is that of `engine.py`. A logits processor that changes nothing is added after all others and records the
+scores that the search selects from. The selected tokens are read from `stream`; the candidates are computed from the
+scores by the function with which beam search ranks its continuations.
 """
 
 from __future__ import annotations
@@ -24,52 +24,52 @@ from seq2see.decoding.samplers import DecodingStep
 from seq2see.sequences.tokenizers import EOS
 
 SHOWN_CANDIDATES = 6
-"""Continuations that are told of a row that walks alone, which looks at its whole vocabulary."""
+"""The number of candidates of each step in greedy decoding and sampling, which rank the whole vocabulary."""
 ROOT = -1
-"""What the first branches continue."""
+"""The parent of the first nodes."""
 
 Outcome = Literal["expanded", "finished", "pruned"]
 
 
 @dataclass(frozen=True)
 class SearchNode:
-    """One continuation that a search looked at."""
+    """One candidate of a search: a continuation of a hypothesis by one token."""
 
     parent: int
-    """The number of the branch that it continues, counted from 0 in the order of the tree."""
+    """The index of the parent node, counted from 0 in the order of the tree."""
     time: int
-    """Which turn of the search it belongs to, counted from 0."""
+    """The step of the search, counted from 0."""
     token: int
     log_probability: float
     total: float
-    """The log-probability of all that was said up to here, a forced beginning included."""
+    """The sum of the log-probabilities up to this token, including a forced prefix."""
     score: float
-    """What it would be ranked by if it ended here: the total after the length penalty."""
+    """The total after the length penalty: the score of the hypothesis if it ended here."""
     outcome: Outcome
-    """Whether it was followed, or ended and was set aside, or was left."""
+    """Whether the candidate was expanded, finished, or pruned."""
 
 
 @dataclass(frozen=True)
 class SearchTree:
-    """All that a search looked at for one input, and its answers, best first."""
+    """All candidates of a search for one input, and its hypotheses, best first."""
 
     nodes: list[SearchNode]
     hypotheses: list[Hypothesis]
 
-    def path(self, answer: Hypothesis, prompt_length: int) -> list[int]:
-        """The numbers of the branches that an answer is made of, its end among them; `prompt_length` tokens have none."""
-        found, at = [], ROOT
-        ended = (EOS,) if answer.finished else ()
-        by_place = {(branch.parent, branch.token): number for number, branch in enumerate(self.nodes)}
-        for token in (*answer.tokens[prompt_length:], *ended):
-            at = by_place[at, token]
-            found.append(at)
-        return found
+    def path(self, hypothesis: Hypothesis, prompt_length: int) -> list[int]:
+        """The indices of the nodes of a hypothesis, including <eos>; the first `prompt_length` tokens have no nodes."""
+        path, node = [], ROOT
+        end = (EOS,) if hypothesis.finished else ()
+        index_of = {(each.parent, each.token): index for index, each in enumerate(self.nodes)}
+        for token in (*hypothesis.tokens[prompt_length:], *end):
+            node = index_of[node, token]
+            path.append(node)
+        return path
 
 
 @dataclass
 class _ScoreRecorder:
-    """A rule that forbids nothing and remembers what it saw."""
+    """A logits processor that changes nothing and stores its inputs."""
 
     recorded: tuple[History, Tensor] | None = None
 
@@ -86,21 +86,21 @@ def trace_search(
     logits_processors: Sequence[LogitsProcessor] = (),
     prefix: Sequences | None = None,
 ) -> SearchTree:
-    """Decode one input, and tell the whole search; the parameters are those of `engine.decode`."""
+    """Decode one input and return its search tree; the parameters are those of `engine.decode`."""
     recorder, builder = _ScoreRecorder(), _TreeBuilder(sampler)
     steps = stream(model, source, sampler, limits, [*logits_processors, recorder], prefix)
     while True:
         try:
             step = next(steps)
         except StopIteration as end:
-            (answers,) = end.value
-            return SearchTree(builder.nodes, answers)
-        assert recorder.recorded is not None, "a rule is asked before every choice"
+            (hypotheses,) = end.value
+            return SearchTree(builder.nodes, hypotheses)
+        assert recorder.recorded is not None, "logits processors run before every selection"
         builder.add_step(step, *recorder.recorded)
 
 
 class _TreeBuilder:
-    """A tree while its search goes on; it keeps the books as the search itself does."""
+    """Builds the tree step by step; it tracks the sums of the live hypotheses as the search does."""
 
     def __init__(self, sampler: Any):
         self.sampler = sampler
@@ -110,46 +110,48 @@ class _TreeBuilder:
         self.time = 0
 
     def add_step(self, step: DecodingStep, history: History, scores: Float[Tensor, "row vocab"]) -> None:
-        """Take in one turn: `scores` are what was chosen from, `history` what had been said before."""
+        """Add one step: `scores` are the scores that it selected from, `history` the tokens before the step."""
         if self.sums is None:
-            # What lies beyond is what this very turn has said.
+            # `history` shares its memory with the search, so later columns already contain the token of this step.
             self.sums = history.log_probabilities[:, : history.time].sum(dim=1)
-            self.sums[1:] = -torch.inf  # all rows of an input begin equal, so only the first is live
+            self.sums[1:] = -torch.inf  # at the start all rows of an input are equal, so only the first is live
         rows = list(range(len(self.leaves))) if step.parents is None else step.parents.tolist()
         totals = self.sums[rows] + step.log_probabilities
-        chosen = [
+        selected = [
             (row, token)
             for row, token, total in zip(rows, step.tokens.tolist(), totals.tolist(), strict=True)
             if total > -torch.inf
         ]
-        numbers = self._add_nodes(chosen, history, scores)
-        self.leaves = [numbers.get(each, ROOT) for each in zip(rows, step.tokens.tolist(), strict=True)]
+        indices = self._add_nodes(selected, history, scores)
+        self.leaves = [indices.get(each, ROOT) for each in zip(rows, step.tokens.tolist(), strict=True)]
         self.sums = totals
         self.time += 1
 
-    def _add_nodes(self, chosen: list[tuple[int, int]], history: History, scores: Tensor) -> dict[tuple[int, int], int]:
-        """Write down what was looked at, the best first; tells which number each (row, token) got."""
+    def _add_nodes(
+        self, selected: list[tuple[int, int]], history: History, scores: Tensor
+    ) -> dict[tuple[int, int], int]:
+        """Add the candidates of a step, best first; return the node index of each (row, token)."""
         assert self.sums is not None
-        width, numbers = len(self.leaves), {}
+        width, indices = len(self.leaves), {}
         beams = LiveBeams(self.sums[None], torch.zeros(1, dtype=torch.bool), history, torch.arange(width)[None])
         best = top_continuations(scores, beams, 2 * width if width > 1 else SHOWN_CANDIDATES)
-        looked_at = [
+        candidates = [
             (row, token)
-            for total, row, token in zip(*(part[0].tolist() for part in best), strict=True)
+            for total, row, token in zip(*(column[0].tolist() for column in best), strict=True)
             if total > -torch.inf
         ]
-        for place, (row, token) in enumerate(dict.fromkeys([*looked_at, *chosen])):
-            numbers[row, token] = len(self.nodes)
+        for rank, (row, token) in enumerate(dict.fromkeys([*candidates, *selected])):
+            indices[row, token] = len(self.nodes)
             total = self.sums[row] + scores[row, token]
             score = float(self.sampler.length_penalty(total, history.time + 1))
-            known = float(scores[row, token]), float(total), score
-            outcome = _outcome(token, is_taken=(row, token) in chosen, is_eos=width > 1 and place < width)
-            self.nodes.append(SearchNode(self.leaves[row], self.time, token, *known, outcome))
-        return numbers
+            values = float(scores[row, token]), float(total), score
+            outcome = _outcome(token, is_selected=(row, token) in selected, may_finish=width > 1 and rank < width)
+            self.nodes.append(SearchNode(self.leaves[row], self.time, token, *values, outcome))
+        return indices
 
 
-def _outcome(token: int, *, is_taken: bool, is_eos: bool) -> Outcome:
-    """Of a beam's continuations those among its `width` best that end are set aside; a row that walks alone ends."""
+def _outcome(token: int, *, is_selected: bool, may_finish: bool) -> Outcome:
+    """<eos> finishes if it is selected, in beam search if it is among the `width` best; other tokens are expanded."""
     if token == EOS:
-        return "finished" if is_taken or is_eos else "pruned"
-    return "expanded" if is_taken else "pruned"
+        return "finished" if is_selected or may_finish else "pruned"
+    return "expanded" if is_selected else "pruned"

@@ -109,7 +109,8 @@ def make_sampler(settings: Decoding, seed: int = 0) -> Sampler:
 def make_logits_processors(settings: Decoding) -> tuple[LogitsProcessor, ...]:
     """Return the logits processors for these settings."""
     logits_processors: list[LogitsProcessor] = []
-    if settings.repetition_penalty != 1:  # first: it normalizes, and tokens that the others forbid must not be renormalized
+    # The repetition penalty is first: it normalizes, and the probability of forbidden tokens must not be redistributed.
+    if settings.repetition_penalty != 1:
         logits_processors.append(RepetitionPenalty(settings.repetition_penalty))
     if settings.min_new_tokens:
         logits_processors.append(MinNewTokens(settings.min_new_tokens))

@@ -79,7 +79,7 @@ def _unstable_topk(scores: Float[Tensor, "row vocab"], count: int) -> tuple[Tens
 
 
 def strided_topk(scores: Float[Tensor, "row vocab"], count: int) -> tuple[Tensor, Int[Tensor, "row count"]]:
-    """Top-k in two stages for a GPU: a block consists of strided columns, so that adjacent threads read adjacent scores."""
+    """Top-k in two stages for a GPU: blocks are strided, so that adjacent threads read adjacent scores."""
     columns = scores.size(1) // BLOCK
     if columns <= count:
         return scores.topk(count, dim=1)

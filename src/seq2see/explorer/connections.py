@@ -1,9 +1,9 @@
-"""One connection, in uvicorn's hands but under our rules: nobody holds a place that others need.
+"""HTTP connections with time limits: a subclass of uvicorn's protocol.
 
-uvicorn waits forever for a request that was begun, counts connections on which nothing was ever asked, and turns
-everybody away when there are too many; and what it refuses itself never came by the guard. So a connection whose
-request has not arrived in time is closed, one connection too many closes the one that has waited longest, and whatever
-is answered here carries the same headers as everything else.
+uvicorn waits forever for the rest of a request, counts idle connections, and rejects new connections if there are too
+many; and its own error responses do not pass through the security middleware. Here, a connection whose request does not
+arrive in time is closed, a connection above the maximum closes the one that has been idle longest, and error responses
+of the protocol have the same headers as all others.
 """
 
 from __future__ import annotations
@@ -18,60 +18,60 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from seq2see.explorer.security import SECURITY_HEADERS, error_fields
 
 HEADER_TIMEOUT = 30.0
-"""From opening a connection, or from the last answer on it, until the first lines of a request are there."""
+"""Seconds from the start of a connection, or from its last response, until the headers of a request must arrive."""
 MAX_CONNECTIONS = 200
 
 
 class Connection(H11Protocol):
-    """What one client and the server say to each other."""
+    """A connection with a client that is closed when it is idle for too long."""
 
     _timeout_timer: asyncio.TimerHandle | None = None
     _unsent_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Make room where there is none: by closing whoever has waited longest without asking."""
+        """Start the timer; above the maximum number of connections, close the one that has been idle longest."""
         super().connection_made(transport)
         self.idle_since = self.loop.time()
         self._restart_timer()
         if len(self.connections) > MAX_CONNECTIONS:
-            others: Any = self.connections
-            idle = [each for each in others if isinstance(each, Connection) and each.waiting_for_client]
-            min(idle, key=lambda each: each.idle_since).transport.abort()  # at the latest the newcomer
+            connections: Any = self.connections
+            idle = [each for each in connections if isinstance(each, Connection) and each.waiting_for_client]
+            min(idle, key=lambda each: each.idle_since).transport.abort()  # if no other is idle, the new one
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is waited for any longer."""
+        """Cancel the timer."""
         if self._timeout_timer is not None:
             self._timeout_timer.cancel()
         super().connection_lost(exc)
 
     @property
     def waiting_for_client(self) -> bool:
-        """Whether the server waits for this client: for a request, for the rest of one, or until an answer is read."""
+        """Whether the server waits for this client: for a request or its body, or until a response is received."""
         return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
     def on_response_complete(self) -> None:
-        """The next request gets as much time as the first."""
+        """Restart the timer for the next request."""
         self.idle_since = self.loop.time()
         self._restart_timer()
         super().on_response_complete()
 
     def shutdown(self) -> None:
-        """The server stops: what is being answered is finished, and half a question is not waited for."""
+        """Stop: a running request is completed, an incomplete one is aborted."""
         super().shutdown()
         if self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
             self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP is answered like any other mistake, unless an answer is under way: then that is the last."""
+        """Respond to invalid HTTP with the usual JSON error; if a response is being sent, close the connection."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.close()
             return
         body = json.dumps(error_fields(msg)).encode()
         headers = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
-        answer = h11.Response(
+        response = h11.Response(
             status_code=400, headers=list((headers | SECURITY_HEADERS).items()), reason=b"Bad Request"
         )
-        for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
+        for event in (response, h11.Data(data=body), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
@@ -81,10 +81,10 @@ class Connection(H11Protocol):
         self._timeout_timer = self.loop.call_later(HEADER_TIMEOUT, self._on_timeout)
 
     def _on_timeout(self) -> None:
-        """Close, if nothing is being answered; who reads an answer slowly is waited for as long as it reads at all."""
-        unread = self.transport.get_write_buffer_size()
-        if unread and unread != self._unsent_bytes:
-            self._unsent_bytes = unread
+        """Close an idle connection; a client that receives a response slowly gets more time while it makes progress."""
+        unsent_bytes = self.transport.get_write_buffer_size()
+        if unsent_bytes and unsent_bytes != self._unsent_bytes:
+            self._unsent_bytes = unsent_bytes
             self._restart_timer()
         elif self.cycle is None or self.cycle.response_complete:
             self.transport.abort()

@@ -1,4 +1,4 @@
-"""What is looked at before anybody has typed anything: an example of the run's own."""
+"""Default inputs of the views: an example from the samples of the run, or a fixed text."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from seq2see.runs.report_examples import read_table
 from seq2see.sequences.tokenizers import MASK_TEXT
 
 DEFAULT_TEXT, DEFAULT_MASKED_TEXT = "I have a pen", f"I have a {MASK_TEXT}"
-"""For models that came without examples: to go on from or to read, and to fill."""
+"""The default text of models without samples, and that of masked language models."""
 DEFAULT_SERIES = " ".join(f"{math.sin(time / 4):.3f}" for time in range(64))
-"""The same for a model of numbers: as many as it sees are read."""
+"""The default input of forecasting models; the model reads as many of the last values as its context has."""
 
 
 def example_of(run: OpenRun, text: str = "") -> Any:
-    """What a model is given to read: a text that was typed, else the first that its samples show.
+    """The input of a model: the text of the user if there is one, else the first text of the samples.
 
-    Where images are looked at, and none was given, a gray one stands in: its shapes are those of any other.
+    For models of images or videos it is a gray image.
     """
     source = run.settings.source
     if isinstance(source, ImageSource):
@@ -33,32 +33,32 @@ def example_of(run: OpenRun, text: str = "") -> Any:
             reject_image_model(run)
         frames = (source.frames,) if isinstance(source, VideoSource) else ()
         return np.full((*frames, source.image_size, source.image_size, source.channels), 128, dtype=np.uint8)
-    usual = (
+    default = (
         DEFAULT_MASKED_TEXT
         if isinstance(run.settings.target, MaskedTokensTarget | MaskedTokensNSPTarget)
         else DEFAULT_TEXT
     )
-    usual = DEFAULT_SERIES if isinstance(run.settings.target, Series) else usual
-    return text or next((_unescape(row[0]) for row in _samples(run)), usual)
+    default = DEFAULT_SERIES if isinstance(run.settings.target, Series) else default
+    return text or next((_unescape(row[0]) for row in _samples(run)), default)
 
 
 def first_example(run: OpenRun) -> dict[str, str] | None:
-    """A text of the run's own validation data and its reference, as typed, or what is usual; None of images.
+    """The first sample of the run (a text of the validation split and its reference) or the default; None for images.
 
-    Samples name images by their files, which are no texts; what is said of one may be.
+    Samples contain the file names of images, which are no input texts; the captions of images are.
     """
-    looks = isinstance(run.settings.source, ImageSource)
-    if looks and not run.settings.generates:
+    has_images = isinstance(run.settings.source, ImageSource)
+    if has_images and not run.settings.generates:
         return None
     for text, target, *_ in _samples(run):
-        return {"text": "" if looks else _unescape(text), "target": _unescape(target)}
-    return None if looks else {"text": example_of(run), "target": ""}
+        return {"text": "" if has_images else _unescape(text), "target": _unescape(target)}
+    return None if has_images else {"text": example_of(run), "target": ""}
 
 
 def _samples(run: OpenRun) -> Iterator[list[str]]:
-    """What the samples of a run ask, what the reference is and what was answered, the newest first.
+    """The samples of a run (source, reference, output), the newest file first.
 
-    No more files are read than somebody wants rows of; one that is damaged, or gone by now, has none.
+    The files are read lazily; damaged and missing files are skipped.
     """
     for path in sorted(run.folder.samples.glob("step-*.tsv"), reverse=True) if run.folder else ():
         with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
@@ -66,5 +66,5 @@ def _samples(run: OpenRun) -> Iterator[list[str]]:
 
 
 def _unescape(text: str) -> str:
-    """A text as it was before it was made to fit on one line of a table."""
+    """The original text of a table cell, with its line breaks and tabs."""
     return text.replace("⏎", "\n").replace("⇥", "\t")

@@ -1,4 +1,4 @@
-"""What the page is told about each run: which family it is of, what it does, and what can be looked at in it."""
+"""The description of each run for the page: its model family, its task, its capabilities and its views."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ TASKS: dict[type, str] = {
     MaskedTokensTarget: "fill", MaskedTokensNSPTarget: "fill", Label: "classify", ImageLabel: "classify", Tags: "tag",
     Series: "forecast", EmbeddingTarget: "embed",
 }  # fmt: skip
-"""What a model does, by the kind of its target; those that write texts differ by what they read."""
+"""The task of a model by its target; the task of generative models depends on the source."""
 
 
 def list_runs(workspace: Workspace) -> dict[str, Any]:
-    """All runs, in the order in which they were opened."""
+    """The descriptions of all runs, in the order in which they were opened."""
     return {"runs": [describe_run(run) for run in workspace.runs.values()]}
 
 
 def describe_run(run: OpenRun) -> dict[str, Any]:
-    """One run, as the page knows it."""
+    """The description of one run."""
     settings = run.settings
     return {
         "id": run.id,
@@ -56,7 +56,7 @@ def describe_run(run: OpenRun) -> dict[str, Any]:
 
 
 def family_of(settings: ModelSettings) -> str:
-    """The name by which a learner knows this kind of model."""
+    """The common name of this kind of model."""
     if settings.encoder is None:
         assert settings.decoder is not None
         return "gpt" if settings.decoder.kind == "transformer" else settings.decoder.kind
@@ -71,7 +71,7 @@ def family_of(settings: ModelSettings) -> str:
 
 
 def task_of(settings: ModelSettings) -> str:
-    """What it does."""
+    """The task of a model."""
     if not settings.generates:
         return TASKS[type(settings.target)]
     if settings.source is None:
@@ -80,64 +80,69 @@ def task_of(settings: ModelSettings) -> str:
 
 
 def capabilities_of(run: OpenRun) -> list[str]:
-    """What can be looked at in it; while it is trained, no more than how that goes."""
+    """What the views can show of a run; of an unfinished run only the training curves."""
     if not run.ready:
         return ["curves"]
-    settings, alone = run.settings, not run.config.members  # what members of an ensemble do differs
+    settings, is_single = run.settings, not run.config.members  # the members of an ensemble differ
     kinds = {part.kind for part in (settings.encoder, settings.decoder) if part}
-    attends = getattr(settings.decoder, "attention", "") not in ("", "none", "context-vector")
-    facts = {
+    has_attention = getattr(settings.decoder, "attention", "") not in ("", "none", "context-vector")
+    capabilities = {
         "curves": run.folder is not None,
         "text": isinstance(settings.source, Text) or (settings.source is None and settings.generates),
         "images": isinstance(settings.source, ImageSource) and not isinstance(settings.source, VideoSource),
         "videos": isinstance(settings.source, VideoSource),
         "series": isinstance(settings.target, Series),
-        "embeddings": alone
+        "embeddings": is_single
         and not isinstance(settings.decoder, NgramSettings)
         and isinstance(_embedding_settings(settings), TokenEmbeddingSettings | BertEmbeddingSettings),
-        "attention": alone and ("transformer" in kinds or attends),
-        "recurrent": alone and "recurrent" in kinds,
+        "attention": is_single and ("transformer" in kinds or has_attention),
+        "recurrent": is_single and "recurrent" in kinds,
         "decode": isinstance(settings.target, TextTarget),
         "evaluation": run.folder is not None and run.folder.evaluation.is_dir(),
     }
-    return [name for name, holds in facts.items() if holds]
+    return [name for name, holds in capabilities.items() if holds]
 
 
 def _embedding_settings(settings: ModelSettings) -> Any:
-    """What makes vectors of words: those that are read; of a model that reads none, those that are written."""
+    """The settings of the source embedding; of models without a source text, those of the target embedding."""
     side = settings.source if isinstance(settings.source, Text) else settings.target
     return getattr(side, "embedding", None)
 
 
 def views_of(run: OpenRun) -> list[str]:
-    """The views that have something to show of a run: the page's menu, and what a saved page asks."""
-    can, alone, settings = {*capabilities_of(run)}, run.ready and not run.config.members, run.settings
+    """The views that support a run: the menu of the page, and the views of a saved page."""
+    capabilities, is_single = {*capabilities_of(run)}, run.ready and not run.config.members
+    settings = run.settings
     kinds = {part.kind for part in (settings.encoder, settings.decoder) if part}
-    told = "transformer" in kinds and can & {"text", "images"}  # where something stands
-    has_order = not isinstance(settings.decoder, NgramSettings) and not isinstance(settings.target, Tags | EmbeddingTarget)
-    movable = "text" in can and has_order
-    shows = {
-        "runs": "curves" in can,
-        "tokenize": can & {"text", "decode"},
-        "attention": "attention" in can,
-        "single-head": "attention" in can,
-        "next-token": "decode" in can or (run.ready and task_of(settings) == "fill"),
-        "decode": "decode" in can,
-        "recurrent": "recurrent" in can,
-        "vit": alone and can & {"images", "videos"},
-        "positions": alone and (told or movable),
-        "compare": can & {"text", "images", "videos", "series"} and not isinstance(settings.target, EmbeddingTarget),
-        "mistakes": run.ready and "curves" in can,
+    has_positions = "transformer" in kinds and capabilities & {"text", "images"}
+    reorderable = (
+        "text" in capabilities
+        and not isinstance(settings.decoder, NgramSettings)
+        and not isinstance(settings.target, Tags | EmbeddingTarget)
+    )
+    has_input = capabilities & {"text", "images", "videos", "series"}
+    supported = {
+        "runs": "curves" in capabilities,
+        "tokenize": capabilities & {"text", "decode"},
+        "attention": "attention" in capabilities,
+        "single-head": "attention" in capabilities,
+        "next-token": "decode" in capabilities or (run.ready and task_of(settings) == "fill"),
+        "decode": "decode" in capabilities,
+        "recurrent": "recurrent" in capabilities,
+        "vit": is_single and capabilities & {"images", "videos"},
+        "positions": is_single and (has_positions or reorderable),
+        "compare": has_input and not isinstance(settings.target, EmbeddingTarget),
+        "mistakes": run.ready and "curves" in capabilities,
         "architecture": run.ready,
-        "embeddings": "embeddings" in can,
+        "embeddings": "embeddings" in capabilities,
     }
-    return [view for view, holds in shows.items() if holds]
+    return [view for view, holds in supported.items() if holds]
 
 
 def languages_of(run: OpenRun) -> list[str]:
-    """The languages of a corpus that names them, source first."""
+    """The source and target language of the corpus, if it has languages."""
     if run.folder is None:
         return []
     corpus = run.recipe.corpus
-    found = [getattr(corpus, side, None) for side in ("source", "target")]
-    return [each for each in found if isinstance(each, str)]
+    languages = [getattr(corpus, side, None) for side in ("source", "target")]
+    return [each for each in languages if isinstance(each, str)]

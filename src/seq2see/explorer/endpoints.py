@@ -1,4 +1,4 @@
-"""From a question's bytes to an answer's: checking it, waiting for the model, and telling what went wrong."""
+"""HTTP endpoints: validate requests, run handlers in the job queue, and convert results and errors to responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_PATHS: Mapping[str, str] = {}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 LOCAL_PATH = re.compile(r"(?<![\w.~<])(?:~/|/(?=[^\s/]+/)|[A-Za-z]:[\\/])[^\s'\"`<>]+")
-"""What looks like a place on this machine."""
+"""A text that looks like an absolute path."""
 
 
 class LoginRequest(ApiRequest):
@@ -35,47 +35,48 @@ class LoginRequest(ApiRequest):
     token: str = Field(max_length=200)
 
 
-def login_endpoint(keys: Credentials) -> Endpoint:
-    """Changes the token for a cookie that scripts cannot read and other pages cannot send."""
+def login_endpoint(credentials: Credentials) -> Endpoint:
+    """Exchanges the token for a cookie that scripts cannot read and other pages cannot send."""
 
     async def endpoint(request: Request) -> Response:
         try:
             payload = LoginRequest.model_validate_json(await request.body())
         except ValidationError as error:
             return error_response(422, _validation_error(error))
-        if not keys.verify(payload.token):
-            return error_response(401, UserError("This is not the token.", hint="Open the printed link."))
-        answer = to_response({"logged_in": True})
-        answer.set_cookie(keys.cookie_name, keys.token, httponly=True, samesite="strict", path="/")
-        return answer
+        if not credentials.verify(payload.token):
+            return error_response(401, UserError("The token is wrong.", hint="Open the printed link."))
+        response = to_response({"logged_in": True})
+        response.set_cookie(credentials.cookie_name, credentials.token, httponly=True, samesite="strict", path="/")
+        return response
 
     return endpoint
 
 
 def route_endpoint(route: Route, workspace: Workspace, queue: JobQueue) -> Endpoint:
-    """What answers the questions of one route."""
+    """The endpoint of one route."""
 
     async def endpoint(request: Request) -> Response:
         try:
             payload = route.request_model.model_validate_json(await request.body())
         except ValidationError as error:
             return error_response(422, _validation_error(error))
-        return await _cancel_on_disconnect(request, queue.submit(lambda: to_response(route.handler(workspace, payload))))
+        job = queue.submit(lambda: to_response(route.handler(workspace, payload)))
+        return await _cancel_on_disconnect(request, job)
 
     return endpoint
 
 
 def error_handlers(workspace: Workspace) -> dict[type[Exception], Callable[[Request, Any], Response]]:
-    """What is answered where a question cannot be, whoever finds out; anything else that is raised is our mistake."""
+    """The responses to exceptions; any other exception is an internal error."""
 
     def queue_full(request: Request, error: QueueFull) -> Response:
-        answer = error_response(429, UserError("Too many questions are waiting.", hint="Ask again in a moment."))
-        answer.headers["Retry-After"] = str(error.retry_after)
-        return answer
+        response = error_response(429, UserError("The queue of requests is full.", hint="Try again in a moment."))
+        response.headers["Retry-After"] = str(error.retry_after)
+        return response
 
     def file_missing(request: Request, error: FileNotFoundError) -> Response:
         return error_response(
-            422, UserError("A file of this run is no longer there.", hint="Was its folder moved or deleted?")
+            422, UserError("A file of this run is missing.", hint="Check whether its folder was moved or deleted.")
         )
 
     def http_error(request: Request, error: HTTPException) -> Response:
@@ -93,22 +94,22 @@ def error_handlers(workspace: Workspace) -> dict[type[Exception], Callable[[Requ
     }
 
 
-def to_response(answer: dict[str, Any] | BaseModel | ArrayResponse) -> Response:
-    """An answer as it travels."""
-    if isinstance(answer, ArrayResponse):
-        values = np.asarray(answer.array, dtype="<f4")
+def to_response(result: dict[str, Any] | BaseModel | ArrayResponse) -> Response:
+    """The HTTP response of a handler's result: JSON, or the bytes of an array."""
+    if isinstance(result, ArrayResponse):
+        values = np.asarray(result.array, dtype="<f4")
         shape = ",".join(map(str, values.shape))
         return Response(values.tobytes(), media_type="application/octet-stream", headers={"X-Shape": shape})
-    plain = answer.model_dump() if isinstance(answer, BaseModel) else answer
-    return Response(_json(plain), media_type="application/json")
+    content = result.model_dump() if isinstance(result, BaseModel) else result
+    return Response(_json(content), media_type="application/json")
 
 
-def _json(plain: Any) -> str:
-    """JSON has no word for what is not a number; a loss can be one all the same."""
+def _json(content: Any) -> str:
+    """JSON without NaN and infinity, which become null: a loss may have such a value."""
     try:
-        return json.dumps(plain, allow_nan=False)
+        return json.dumps(content, allow_nan=False)
     except ValueError:
-        return json.dumps(_nan_to_none(plain), allow_nan=False)
+        return json.dumps(_nan_to_none(content), allow_nan=False)
 
 
 def _nan_to_none(value: Any) -> Any:
@@ -120,15 +121,15 @@ def _nan_to_none(value: Any) -> Any:
 
 
 async def _cancel_on_disconnect(request: Request, job: Any) -> Response:
-    """The answer, unless whoever asked goes away first: then there is nobody to answer."""
-    work = asyncio.ensure_future(job)
-    gone = asyncio.ensure_future(_wait_for_disconnect(request))
+    """The response of the job; if the client disconnects first, the job is cancelled."""
+    result = asyncio.ensure_future(job)
+    disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
-        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-        return await work if work.done() else Response(status_code=499)
+        await asyncio.wait({result, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        return await result if result.done() else Response(status_code=499)
     finally:
-        work.cancel()
-        gone.cancel()
+        result.cancel()
+        disconnect.cancel()
 
 
 async def _wait_for_disconnect(request: Request) -> None:
@@ -137,18 +138,18 @@ async def _wait_for_disconnect(request: Request) -> None:
 
 
 def _validation_error(error: ValidationError) -> UserError:
-    """The first thing that is wrong with a question; what was sent is not repeated."""
+    """The first validation error of a request; the message does not repeat the content of the request."""
     first = error.errors()[0]
     location = ".".join(map(str, first["loc"]))
     return UserError(
-        f"This question cannot be read: {first['msg']}.", location=location, hint="openapi.json tells how."
+        f"The request is not valid: {first['msg']}.", location=location, hint="See openapi.json for the schema."
     )
 
 
 def error_response(status: int, error: UserError, path_names: Mapping[str, str] = NO_PATHS) -> Response:
-    """A mistake of whoever asked; of places on this machine no more is told than the names of runs."""
-    plain = {"message": error.message, "location": error.location, "hint": error.hint}
-    for place, name in path_names.items():
-        plain = {part: text.replace(place, name) for part, text in plain.items()}
-    body = {part: LOCAL_PATH.sub("…", text) for part, text in plain.items()}
+    """The JSON response of an error. Paths of runs become the names of the runs; all other local paths are removed."""
+    fields = {"message": error.message, "location": error.location, "hint": error.hint}
+    for path, name in path_names.items():
+        fields = {key: text.replace(path, name) for key, text in fields.items()}
+    body = {key: LOCAL_PATH.sub("…", text) for key, text in fields.items()}
     return Response(json.dumps(body), status, media_type="application/json")

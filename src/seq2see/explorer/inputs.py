@@ -1,4 +1,4 @@
-"""What a question gives a model to read. A text never names a file, also where models look at images."""
+"""Model inputs from requests: texts and image files. A text in a request is never a file name."""
 
 from __future__ import annotations
 
@@ -20,40 +20,42 @@ from seq2see.sources.video_decoding import load_frames
 
 
 def reject_image_model(run: OpenRun) -> None:
-    """In Python a text given to a model of images is the name of a file; from the page nothing names a file."""
+    """Reject image models: in Python, a text as input of an image model is a file name; requests must not name files."""
     if isinstance(run.settings.source, ImageSource):
-        raise UserError("This model looks at images.", location=run.name, hint="Give an image.")
+        raise UserError("This model needs an image as input.", location=run.name, hint="Give an image.")
 
 
 def require_text_model(run: OpenRun) -> None:
-    """What is asked about words is asked of models that read or write them, and not of those of numbers."""
+    """Reject models of images and of series."""
     reject_image_model(run)
     if isinstance(run.settings.target, Series):
-        raise UserError("This model goes on from numbers.", location=run.name, hint="Choose a run that reads texts.")
+        raise UserError("This model forecasts series.", location=run.name, hint="Choose a run that reads texts.")
 
 
 def check_length(count: int, side: str = "text") -> None:
-    """Matrices of more rows and columns than this are no use to anybody."""
+    """Reject sequences with more than `MAX_SHOWN_TOKENS` tokens."""
     if count > MAX_SHOWN_TOKENS:
         raise UserError(
-            f"The {side} has {count:,} tokens, and what happens inside is shown of up to {MAX_SHOWN_TOKENS:,}.",
+            f"The {side} has {count:,} tokens, and the maximum of this view is {MAX_SHOWN_TOKENS:,}.",
             hint="Give a shorter text.",
         )
 
 
 def pixels_of(run: OpenRun, *files: str) -> NDArray[np.uint8]:
-    """(height, width, channel): an image file in base64, as this run's model looks at it.
+    """(height, width, channel): an image file in base64, resized for the model of this run.
 
-    Of a model of videos (frame, height, width, channel): an animated image, or an image for each frame.
+    For a video model (frame, height, width, channel): an animated image, or one image for each frame.
     """
     processor: Any = run.model.tokenizers.source
     if not isinstance(processor, ImageProcessor):
-        raise UserError("This model does not look at images.", location=run.name, hint="Give it a text.")
+        raise UserError("This model does not accept images.", location=run.name, hint="Give a text.")
     contents = [_content(each) for each in files]
     if isinstance(processor, VideoProcessor):
         return load_frames(contents, processor.image_size, processor.channels, processor.frames)
     if len(contents) > 1:
-        raise UserError(f"These are {len(contents)} files, and an image is one.", location=run.name, hint="Choose one.")
+        raise UserError(
+            f"There are {len(contents)} files, and this model needs one image.", location=run.name, hint="Choose one."
+        )
     return decode_image(contents[0], "image", processor.image_size, processor.channels)
 
 

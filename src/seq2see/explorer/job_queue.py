@@ -1,9 +1,9 @@
-"""Who waits for the models: one thread works, a few questions wait in line, and the rest are told to come back.
+"""A bounded job queue with one worker thread; if the queue is full, requests are rejected and may be retried.
 
-Models share the machine's cores anyway, so answering two questions at once would make both slow; and because no two are
-ever answered at once, what is watched in one cannot get mixed up with the other. Whoever has gone away by the time it
-is their turn is passed over; who goes away during it, or wants what takes too long, gives up the place to the next as
-soon as the work asks whether it is still wanted (`core/cancellation.py`).
+Models share the cores of the machine, so two concurrent requests would slow each other down; and because there is one
+worker, traces of two requests cannot mix. If a client disconnects, its waiting job is removed from the queue. A running
+job is cancelled if its client disconnects or if it exceeds the time limit; it stops when the model's code next calls
+`check_cancelled` (`core/cancellation.py`).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from seq2see.core.errors import UserError
 
 MAX_WAITING = 16
 JOB_TIMEOUT = 120.0
-"""Nobody looks at a page for longer without doubting that it works; and others wait, too."""
+"""The maximum time of a job in seconds."""
 
 
 class QueueFull(Exception):
-    """The line is full; `seconds` is how long it will probably take until it is not."""
+    """The queue is full; `retry_after` is the estimated time in seconds until it has space."""
 
-    def __init__(self, seconds: int):
-        super().__init__(seconds)
-        self.retry_after = seconds
+    def __init__(self, retry_after: int):
+        super().__init__(retry_after)
+        self.retry_after = retry_after
 
 
 class JobCancelled(Exception):
-    """Whoever wanted it has gone."""
+    """The client has disconnected."""
 
 
 @dataclass
@@ -43,32 +43,32 @@ class _Job:
     function: Callable[[], Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[tuple[Any, Exception | None]]
-    """What it gives, or what went wrong."""
+    """Its result, or its exception."""
     deadline: float = math.inf
-    """When it is given up; from the moment at which it is begun."""
+    """The time at which it is cancelled; set when it starts."""
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     def check(self) -> None:
-        """Called by the work itself, now and then."""
+        """Raise an error if the job is cancelled or has exceeded the time limit; the running job calls this."""
         if self.cancelled.is_set():
             raise JobCancelled
         if time.monotonic() > self.deadline:
-            what = f"This was given up after {JOB_TIMEOUT:.0f} seconds."
-            raise UserError(what, hint="Ask for fewer tokens, fewer beams or less text.")
+            message = f"The request was cancelled after {JOB_TIMEOUT:.0f} seconds."
+            raise UserError(message, hint="Use fewer tokens, fewer beams or a shorter text.")
 
 
 class JobQueue:
-    """A bounded line before one thread, which nobody waits for when the program ends."""
+    """A bounded queue with one daemon thread as its worker."""
 
     def __init__(self, name: str, max_waiting: int = MAX_WAITING):
         self.max_waiting, self.busy = max_waiting, False
-        self.mean_seconds = 0.1  # seconds that a question takes, as far as is known
+        self.mean_seconds = 0.1  # moving average of the time of a job
         self._jobs: deque[_Job] = deque()
         self._not_empty = threading.Condition()
         threading.Thread(target=self._run_jobs, name=name, daemon=True).start()
 
     async def submit(self, function: Callable[[], Any]) -> Any:
-        """Wait in line, and give what the work gives; cancelled in line it is never begun, cancelled later given up."""
+        """Run a function in the worker and return its result; if this is cancelled, the job is cancelled too."""
         loop = asyncio.get_running_loop()
         job = _Job(function, loop, loop.create_future())
         with self._not_empty:
@@ -77,7 +77,7 @@ class JobQueue:
             self._jobs.append(job)
             self._not_empty.notify()
         try:
-            found, error = await job.future
+            result, error = await job.future
         except asyncio.CancelledError:
             job.cancelled.set()
             with self._not_empty, contextlib.suppress(ValueError):
@@ -85,7 +85,7 @@ class JobQueue:
             raise
         if error is not None:
             raise error
-        return found
+        return result
 
     def _run_jobs(self) -> None:
         while True:
@@ -93,26 +93,26 @@ class JobQueue:
                 self.busy = False
                 self._not_empty.wait_for(lambda: self._jobs)
                 job, self.busy = self._jobs.popleft(), True
-            begun = time.monotonic()
+            start = time.monotonic()
             _run_job(job)
-            self.mean_seconds += 0.2 * (time.monotonic() - begun - self.mean_seconds)
+            self.mean_seconds += 0.2 * (time.monotonic() - start - self.mean_seconds)
 
 
 def _run_job(job: _Job) -> None:
-    """One job; whatever goes wrong in it is its own affair."""
-    found, error = None, None
+    """Run one job; its result or exception is delivered to the event loop that waits for it."""
+    result, error = None, None
     job.deadline = time.monotonic() + JOB_TIMEOUT
     try:
         with cancellable(job.check):
-            found = job.function()
-    except Exception as wrong:
-        error = wrong
-    except BaseException as wrong:  # that somebody wants to end the program is no reason to end this thread
-        error = RuntimeError(repr(wrong))
+            result = job.function()
+    except Exception as raised:
+        error = raised
+    except BaseException as raised:  # SystemExit and the like must not end the worker thread
+        error = RuntimeError(repr(raised))
 
     def deliver_result() -> None:
-        if not job.future.done():  # else whoever asked has gone
-            job.future.set_result((found, error))
+        if not job.future.done():  # else the client has disconnected
+            job.future.set_result((result, error))
 
-    with contextlib.suppress(RuntimeError):  # the server has stopped meanwhile
+    with contextlib.suppress(RuntimeError):  # the event loop may be closed by now
         job.loop.call_soon_threadsafe(deliver_result)

@@ -48,12 +48,12 @@ def reading(workspace: Workspace, request: TraceRequest) -> NamedBatch:
 
 
 def record(
-    workspace: Workspace, request: TraceRequest, kinds: Collection[SignalKind], part_names: Collection[str] = ()
+    workspace: Workspace, request: TraceRequest, kinds: Collection[SignalKind], module_names: Collection[str] = ()
 ) -> ActivationRecord:
     """What passed through the model, of some kinds, and of some parts only if any are named."""
-    key = (*_key(request), tuple(sorted(kinds)), tuple(sorted(part_names)))
+    key = (*_key(request), tuple(sorted(kinds)), tuple(sorted(module_names)))
     return workspace.cached(
-        key, lambda: trace_batch(workspace.run(request.run).model, reading(workspace, request), kinds, part_names)
+        key, lambda: trace_batch(workspace.run(request.run).model, reading(workspace, request), kinds, module_names)
     )
 
 

@@ -26,10 +26,10 @@ def draw_orders(metrics: Sequence[Mapping[str, Any]], unit: str, path: Path) -> 
     orders = [row["step"] for row in metrics]
     perplexities = np.exp([row["valid_loss"] for row in metrics])
     left.semilogy(orders, perplexities, "o-", color=ORANGE, linewidth=2.5)
-    right.plot(orders, [note["unseen_ngrams"] for note in metrics], "o-", color=BLUE, linewidth=2.5)
-    for order, perplexity, note in zip(orders, perplexities, metrics, strict=True):
-        _name(left, order, perplexity, f"{perplexity:.4g}", ORANGE)
-        _name(right, order, note["unseen_ngrams"], f"{note['unseen_ngrams']:.1%}", BLUE)
+    right.plot(orders, [row["unseen_ngrams"] for row in metrics], "o-", color=BLUE, linewidth=2.5)
+    for order, perplexity, row in zip(orders, perplexities, metrics, strict=True):
+        _annotate(left, order, perplexity, f"{perplexity:.4g}", ORANGE)
+        _annotate(right, order, row["unseen_ngrams"], f"{row['unseen_ngrams']:.1%}", BLUE)
     left.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     left.yaxis.set_minor_formatter(NullFormatter())
@@ -43,12 +43,12 @@ def draw_orders(metrics: Sequence[Mapping[str, Any]], unit: str, path: Path) -> 
 
 
 def draw_zipf(frequencies: Mapping[str, Mapping[str, Sequence[int]]], path: Path) -> None:
-    """Draw frequency over rank on logarithmic axes, from the distinct counts of each order and how often each occurs."""
+    """Draw frequency over rank on logarithmic axes, from the distinct counts of each order and their frequencies."""
     has_chinese_font = use_chinese_font()
     figure = Figure(figsize=(10, 7), dpi=DPI, layout="constrained")
     panel = figure.subplots()
-    for color, (order, found) in zip(COLORS, frequencies.items(), strict=False):
-        counts, times = found["counts"], found["frequencies"]
+    for color, (order, spectrum) in zip(COLORS, frequencies.items(), strict=False):
+        counts, times = spectrum["counts"], spectrum["frequencies"]
         first, last = rank_ranges(counts, times)
         ranks = np.stack([first, last], axis=1).flatten()
         name = f"{order}  ({label_text('slope', has_chinese_font)} {zipf_slope(counts, times):.2f})"

@@ -65,11 +65,11 @@ class PositionEncoding:
 
 
 def find_position_encoding(embedding: nn.Module, body: nn.Module) -> PositionEncoding:
-    """How a frontend, or the attention of the body behind it, tells positions."""
-    adding = getattr(embedding, "positions", None)
-    tellers = [adding, *(each.relative_positions for each in body.modules() if isinstance(each, SelfAttention))]
+    """The position encoding of an embedding layer, or of the self-attention of the encoder or decoder after it."""
+    absolute = getattr(embedding, "positions", None)
+    modules = [absolute, *(each.relative_positions for each in body.modules() if isinstance(each, SelfAttention))]
     return next(
-        (PositionEncoding(KINDS[type(each)], each) for each in tellers if type(each) in KINDS), PositionEncoding("none")
+        (PositionEncoding(KINDS[type(each)], each) for each in modules if type(each) in KINDS), PositionEncoding("none")
     )
 
 

@@ -1,7 +1,7 @@
-"""What was seen inside a model while it read one example, as plain data: names, tokens and arrays.
+"""Activation records: the activations of a model for one example, as plain data (names, tokens and arrays).
 
-A record outlives the model it was taken from: it is one file (safetensors, with its names as JSON in the header),
-nothing in it can run, and reading it needs no torch. Pages and tests work on records alone.
+A record does not depend on the model: it is one file (safetensors, with the names as JSON in the header), it contains
+no code, and torch is not needed to read it. Pages and tests work on records alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from seq2see.core.errors import UserError, missing_file
 from seq2see.core.files import write_bytes
 
 VERSION = 1
-"""Of the file; one that says another was written by another seq2see."""
+"""The version of the file format."""
 SignalKind = Literal[
     "attention",
     "query",
@@ -33,82 +33,82 @@ SignalKind = Literal[
     "embedding",
     "logits",
 ]
-"""What a signal is; `inspection/trace.py` says of each where it comes from, and which shape it has."""
+"""The kind of a signal; `inspection/trace.py` lists the origin and the shape of each."""
 Side = Literal["source", "target", "pooled"]
-"""Which sequence a signal is of: what is read, what is written, or the one place that sums all up."""
+"""The sequence that a signal belongs to: the source, the target, or the pooled vector."""
 
 
 @dataclass(frozen=True)
 class Signal:
-    """One array that passed through one part of a model."""
+    """One array that was recorded in one module of a model."""
 
     name: str
-    """Of the part, as the model calls it: `decoder.blocks.0.look_across`."""
+    """The name of the module in the model, such as `decoder.blocks.0.cross_attention`."""
     kind: SignalKind
     values: NDArray[np.float32]
     side: Side
-    """The sequence that its times (or queries) belong to."""
+    """The sequence of its time steps (or queries)."""
     key_side: Side | None = None
-    """Of attention: the sequence that its keys belong to."""
+    """For attention, the sequence of its keys."""
     component: str = ""
-    """Which of several signals of this kind: a gate by its name, or an LSTM's `cell`."""
-    formula: str = ""
-    """Of attention: how a query and a key are scored, `scaled-dot`, `dot` or `additive`."""
+    """Which of several signals of this kind: the name of a gate, or `cell` for the cell state of an LSTM."""
+    score_function: str = ""
+    """For attention, the score of a query and a key: `scaled-dot`, `dot` or `additive`."""
 
     @property
     def is_cross_attention(self) -> bool:
-        """Whether one sequence looks at another here."""
+        """Whether the queries and the keys belong to different sequences."""
         return self.key_side is not None and self.key_side != self.side
 
 
 @dataclass(frozen=True)
 class ActivationRecord:
-    """Everything that was seen of one example; arrays have no axis for rows, because there is one."""
+    """All recorded signals of one example; the arrays have no batch dimension."""
 
     model: str
-    """What the model is called."""
+    """The class name of the model."""
     tokens: dict[str, list[str]]
-    """The pieces of each side, and under `query_tokens` what each time of the target was to write."""
+    """The tokens of each side, and under `labels` the token to predict at each position of the target."""
     special: dict[str, list[bool]] = field(default_factory=dict)
-    """For each of these, which are no text: <bos>, <eos>, the class token of an image."""
+    """For each of these lists, which tokens are special: <bos>, <eos>, the class token of an image."""
     signals: tuple[Signal, ...] = ()
     grid: tuple[int, int] | None = None
-    """Of an image: how many patches it has from top to bottom, and from left to right."""
+    """For an image, the number of rows and columns of patches."""
 
     def of(self, kind: SignalKind, side: Side | None = None) -> list[Signal]:
         """All signals of a kind, in the order of the layers."""
         return [each for each in self.signals if each.kind == kind and side in (None, each.side)]
 
-    def find(self, name: str, kind: SignalKind, part: str = "") -> Signal:
-        """The signal of one part of the model."""
+    def find(self, name: str, kind: SignalKind, component: str = "") -> Signal:
+        """The signal of one module of the model."""
         for each in self.signals:
-            if (each.name, each.kind, each.component) == (name, kind, part):
+            if (each.name, each.kind, each.component) == (name, kind, component):
                 return each
-        known = sorted({each.name for each in self.signals if each.kind == kind})
+        names = sorted({each.name for each in self.signals if each.kind == kind})
         raise UserError(
-            f"Nothing called '{name}' shows {part or kind} in this record.",
-            hint=f"There is: {', '.join(known) or 'nothing of that kind'}.",
+            f"This record has no '{component or kind}' of a module '{name}'.",
+            hint=f"Modules with '{kind}': {', '.join(names) or 'none'}.",
         )
 
     def query_tokens(self, signal: Signal) -> list[str]:
-        """What the rows of an attention are called: who looks across writes something, who looks around reads."""
+        """The names of the rows of an attention map: the labels for decoder cross-attention, else the input tokens."""
         return self.tokens["labels" if signal.is_cross_attention and signal.side == "target" else signal.side]
 
     @property
     def bytes(self) -> int:
-        """How much memory its arrays take."""
+        """The memory of its arrays, in bytes."""
         return sum(each.values.nbytes for each in self.signals)
 
     def save(self, path: str | Path) -> None:
-        """Write it as one file, all at once."""
-        from safetensors.numpy import save  # only where files are written: the rest is numpy's
+        """Write the record to one file, atomically."""
+        from safetensors.numpy import save  # imported here, because only files need it
 
         arrays = {str(number): np.ascontiguousarray(each.values) for number, each in enumerate(self.signals)}
         write_bytes(Path(path), save(arrays, {"record": json.dumps(self._header())}))
 
     @staticmethod
     def load(path: str | Path) -> ActivationRecord:
-        """Read what `save` wrote; anything else is refused."""
+        """Read a file that `save` has written; any other file is an error."""
         if not Path(path).is_file():
             raise missing_file(Path(path))
         try:
@@ -116,7 +116,7 @@ class ActivationRecord:
             return _record(header, arrays)
         except (ValueError, KeyError, TypeError) as problem:
             raise UserError(
-                f"This is not a record, or a damaged one: {problem}.", location=str(path), hint="Save it again."
+                f"This is no activation record, or it is damaged: {problem}.", location=str(path), hint="Save it again."
             ) from None
 
     def _header(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _record(header: dict[str, Any], arrays: list[NDArray[np.float32]]) -> Activa
     signals = []
     for stored, values in zip(header["signals"], arrays, strict=True):
         if stored["kind"] not in get_args(SignalKind) or list(values.shape) != stored["values"]:
-            raise ValueError(f"'{stored['kind']}' of shape {list(values.shape)} is not what its header says")
+            raise ValueError(f"'{stored['kind']}' of shape {list(values.shape)} does not match the header")
         signals.append(Signal(**{**stored, "values": values}))
     grid = header["grid"]
     return ActivationRecord(

@@ -1,20 +1,20 @@
-"""Watching a model without touching it.
+"""Tracing a model: record the activations of its modules without changing its outputs.
 
-`with trace(model) as seen:` lets the parts of a model show what passes through them, and leaves nothing behind. They
-compute their outputs as always; weights and gates, which fused kernels hide, are computed again beside them. A traced
-model gives the same outputs as an untraced one, bit for bit, and whoever else uses it meanwhile is not seen.
+`with trace(model) as activations:` attaches hooks to the modules and removes them at the end of the block. Attention
+weights and gates, which fused kernels do not return, are computed a second time for the hooks. The outputs of a traced
+model are those of the untraced model, bit for bit. A concurrent use of the model in another thread is not recorded.
 
-| kind | what it is | shape |
+| kind | description | shape |
 |---|---|---|
-| attention | how much each query takes from each key, in every attention | head, query, key |
-| query, key, value | of the same, what is compared and taken (turned, if positions turn it) | head, time, size |
-| allowed, lean | of the same, who may look at whom (1, 0), and what positions add | head or 1, query, key |
-| vector | of additive attention, the v of v · tanh(W q + U k) | size |
-| hidden | states of every recurrent cell; part `cell`: what an LSTM keeps to itself | time, width |
-| gate | gates of every recurrent cell, each a part | time, width |
-| embedding | what enters a body | time, width |
-| stream | what leaves each block of a body; one without blocks counts as one | time, width |
-| logits | the scores of all answers | time, answer |
+| attention | the attention weights of every attention layer | head, query, key |
+| query, key, value | the inputs of the same layers (with rotary positions, after the rotation) | head, time, size |
+| attention_mask, attention_bias | of the same, the mask (1 or 0) and the bias of positions | head or 1, query, key |
+| score_vector | of additive attention, the v of v · tanh(W q + U k) | size |
+| hidden | the states of every recurrent cell; component `cell`: the cell state of an LSTM | time, width |
+| gate | the gates of every recurrent cell, one component each | time, width |
+| embedding | the input of the encoder or the decoder | time, width |
+| stream | the output of each block of the encoder or decoder, or of the whole if it has no blocks | time, width |
+| logits | the scores of all classes | time, class |
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from seq2see.models.embedding_model import EmbeddingModel
 from seq2see.models.tagger import Tagger
 
 ATTENTION: tuple[SignalKind, ...] = ("attention",)
-BY_HAND: tuple[SignalKind, ...] = (
+ATTENTION_INPUTS: tuple[SignalKind, ...] = (
     "attention",
     "query",
     "key",
@@ -52,37 +52,38 @@ BY_HAND: tuple[SignalKind, ...] = (
     "attention_bias",
     "score_vector",
 )
-"""All it takes to compute an attention once more."""
+"""The attention weights, and everything that they are computed from."""
 ALL_KINDS: tuple[SignalKind, ...] = get_args(SignalKind)
 TIME_AXES: dict[SignalKind, int] = {
     "attention": 2, "query": 2, "attention_mask": 2, "attention_bias": 2,
     "hidden": 1, "gate": 1, "embedding": 1, "stream": 1, "logits": 1,
 }  # fmt: skip
-"""Which axis of what is shown, rows first, is time: along it steps are joined. Keys are shown whole at every step."""
+"""The time axis of a recorded tensor (the batch is axis 0): steps are concatenated along it. Keys are recorded in full
+at every step."""
 
 
 @dataclass
 class RecordedSignal:
-    """One signal of one part, with rows: as the part was called, all at once, or one step after another."""
+    """One signal of one module, with a batch dimension: recorded in one call, or in one call for each step."""
 
     name: str
     kind: SignalKind
     side: Side
     key_side: Side | None = None
-    part: str = ""
-    formula: str = ""
+    component: str = ""
+    score_function: str = ""
     is_reversed: bool = False
-    """Of a cell that reads from the end."""
+    """Whether it belongs to a backward cell, whose first time step is the end of the sequence."""
     values_by_step: list[Tensor] = field(default_factory=list)
 
     @property
     def is_cross_attention(self) -> bool:
-        """Whether one sequence looks at another here."""
+        """Whether the queries and the keys belong to different sequences."""
         return self.key_side != self.side
 
     @property
     def values(self) -> Float[Tensor, "row ..."]:
-        """Everything that was shown, steps joined."""
+        """The recorded values of all steps, concatenated."""
         return (
             torch.cat(self.values_by_step, dim=TIME_AXES[self.kind])
             if self.kind in TIME_AXES
@@ -90,111 +91,107 @@ class RecordedSignal:
         )
 
     def signal(self) -> Signal:
-        """The same of the only row, as plain data."""
+        """The signal as plain data, without the batch dimension."""
         values = self.values
         if len(values) != 1:
-            raise ValueError(f"a record is of one example, and {len(values)} were read")
+            raise ValueError(f"a record is of one example, and the batch has {len(values)}")
         array = np.ascontiguousarray(values[0].float().cpu().numpy())
         if self.is_reversed:
             array = array[::-1]
-        return Signal(self.name, self.kind, array, self.side, self.key_side, self.part, self.formula)
+        return Signal(self.name, self.kind, array, self.side, self.key_side, self.component, self.score_function)
 
 
 class Trace:
-    """What a trace has seen, by part and kind."""
+    """The signals that a trace has recorded, by module and kind."""
 
     def __init__(self, kinds: Collection[SignalKind]):
         self.kinds, self.signals = kinds, dict[tuple[str, SignalKind, str], RecordedSignal]()
 
     def of(self, kind: SignalKind) -> list[RecordedSignal]:
-        """All signals of a kind, in the order in which their parts were called."""
+        """All signals of a kind, in the order in which their modules were called."""
         return [each for each in self.signals.values() if each.kind == kind]
 
     def to_record(self, model: str, tokens: dict[str, list[str]], **metadata: Any) -> ActivationRecord:
-        """The same as plain data, if one example was read."""
+        """The signals as plain data, if the batch has one example."""
         return ActivationRecord(
             model, tokens, signals=tuple(each.signal() for each in self.signals.values()), **metadata
         )
 
     @torch.no_grad()
     def add(self, template: RecordedSignal, values: Callable[[], Tensor | None]) -> None:
-        """Keep something, if it is of a wanted kind and there is such a thing."""
-        if template.kind in self.kinds and (found := values()) is not None:
-            self.signals.setdefault((template.name, template.kind, template.part), template).values_by_step.append(
-                found.detach()
-            )
+        """Record values, if their kind is requested and they are not None; `values` is called only if needed."""
+        if template.kind in self.kinds and (tensor := values()) is not None:
+            key = (template.name, template.kind, template.component)
+            self.signals.setdefault(key, template).values_by_step.append(tensor.detach())
 
     def add_attention(
         self,
         template: RecordedSignal,
         layer: Attention | MemoryAttention,
-        looked: AttentionRecord | MemoryAttentionRecord,
+        record: AttentionRecord | MemoryAttentionRecord,
     ) -> None:
-        """What an attention shows."""
-        attention_bias = looked.attention_mask.attention_bias if isinstance(looked, AttentionRecord) else None
-        vector = layer.value.weight if isinstance(layer, AdditiveAttention) else None
-        found: dict[SignalKind, Callable[[], Tensor | None]] = {
-            "attention": lambda: looked.weights,
-            "query": lambda: looked.queries,
-            "key": lambda: looked.keys,
-            "value": lambda: looked.values,
-            "attention_mask": lambda: looked.mask.float(),
+        """Record the signals of an attention layer."""
+        attention_bias = record.attention_mask.attention_bias if isinstance(record, AttentionRecord) else None
+        score_vector = layer.score_proj.weight if isinstance(layer, AdditiveAttention) else None
+        signals: dict[SignalKind, Callable[[], Tensor | None]] = {
+            "attention": lambda: record.weights,
+            "query": lambda: record.queries,
+            "key": lambda: record.keys,
+            "value": lambda: record.values,
+            "attention_mask": lambda: record.mask.float(),
             "attention_bias": lambda: attention_bias,
-            "score_vector": lambda: vector,
+            "score_vector": lambda: score_vector,
         }
-        for kind, values in found.items():
+        for kind, values in signals.items():
             self.add(replace(template, kind=kind, values_by_step=[]), values)
 
-    def add_cell(self, template: RecordedSignal, cell: RecurrentCell, read: CellRecord) -> None:
-        """What a recurrent cell shows."""
-        self.add(replace(template, kind="hidden", values_by_step=[]), lambda: read.hidden)
-        self.add(replace(template, kind="hidden", part="cell", values_by_step=[]), lambda: read.cell)
-        for part, gate in read.gates.items():
-            self.add(replace(template, kind="gate", part=part, values_by_step=[]), lambda gate=gate: gate)  # type: ignore[misc]
+    def add_cell(self, template: RecordedSignal, cell: RecurrentCell, record: CellRecord) -> None:
+        """Record the signals of a recurrent cell."""
+        self.add(replace(template, kind="hidden", values_by_step=[]), lambda: record.hidden)
+        self.add(replace(template, kind="hidden", component="cell", values_by_step=[]), lambda: record.cell)
+        for name, gate in record.gates.items():
+            self.add(replace(template, kind="gate", component=name, values_by_step=[]), lambda gate=gate: gate)  # type: ignore[misc]
 
-    def add_output(self, template: RecordedSignal, part: nn.Module, output: Any) -> None:
-        """What any other part gives; numbers of tokens are no vectors."""
+    def add_output(self, template: RecordedSignal, module: nn.Module, output: Any) -> None:
+        """Record the output of any other module; token ids are skipped."""
         values = output.values if isinstance(output, Sequences) else output
         self.add(replace(template, values_by_step=[]), lambda: values if values.is_floating_point() else None)
 
 
 @contextlib.contextmanager
 def trace(
-    model: nn.Module, kinds: Collection[SignalKind] = ATTENTION, part_names: Collection[str] = ()
+    model: nn.Module, kinds: Collection[SignalKind] = ATTENTION, module_names: Collection[str] = ()
 ) -> Iterator[Trace]:
-    """See what is wanted of all parts called inside the block, or of those alone that are named by `part_names`."""
-    seen = Trace(frozenset(kinds))
-    parts = {part: hook for name, part, hook in _parts(model, seen) if not part_names or name in part_names}
-    with attach_hooks(parts):
-        yield seen
+    """Record signals of these kinds in the modules called inside the block, or only in those of `module_names`."""
+    result = Trace(frozenset(kinds))
+    hooks = {module: hook for name, module, hook in _hooks(model, result) if not module_names or name in module_names}
+    with attach_hooks(hooks):
+        yield result
 
 
-def _parts(model: nn.Module, seen: Trace) -> Iterator[tuple[str, nn.Module, Hook]]:
-    """Everything in a model that can be watched, with its name and what shall be done with what it shows."""
-    is_reversed = backward_cells(model)
-    for name, part in model.named_modules():
+def _hooks(model: nn.Module, result: Trace) -> Iterator[tuple[str, nn.Module, Hook]]:
+    """Every module that can be traced, with its name and its hook."""
+    reversed_cells = backward_cells(model)
+    for name, module in model.named_modules():
         side = _side(name)
-        if isinstance(part, Attention | MemoryAttention):
-            key_side: Side = "source" if isinstance(part, CrossAttention | MemoryAttention) else side
-            template = RecordedSignal(name, "attention", side, key_side, formula=part.formula)
-            yield name, part, partial(seen.add_attention, template)
-        elif isinstance(part, RecurrentCell):
-            yield (
-                name,
-                part,
-                partial(seen.add_cell, RecordedSignal(name, "hidden", side, is_reversed=part in is_reversed)),
-            )
-    for template, part in _stream_points(model):
-        yield template.name, part, partial(seen.add_output, template)
+        if isinstance(module, Attention | MemoryAttention):
+            key_side: Side = "source" if isinstance(module, CrossAttention | MemoryAttention) else side
+            template = RecordedSignal(name, "attention", side, key_side, score_function=module.score_function)
+            yield name, module, partial(result.add_attention, template)
+        elif isinstance(module, RecurrentCell):
+            template = RecordedSignal(name, "hidden", side, is_reversed=module in reversed_cells)
+            yield name, module, partial(result.add_cell, template)
+    for template, module in _stream_points(model):
+        yield template.name, module, partial(result.add_output, template)
 
 
 def backward_cells(model: nn.Module) -> set[nn.Module]:
-    """The cells whose first time is the last of the text."""
-    return {cell for part in model.modules() if isinstance(part, BidirectionalRNN) for cell in part.backward_cells}
+    """The cells of a model that read their sequence from the end."""
+    return {cell for each in model.modules() if isinstance(each, BidirectionalRNN) for cell in each.backward_cells}
 
 
 def _stream_points(model: nn.Module) -> Iterator[tuple[RecordedSignal, nn.Module]]:
-    """Where vectors enter a model, pass from block to block, and leave it as scores."""
+    """The modules whose outputs are the embeddings, the residual stream after each block, and the logits."""
     pairs: tuple[tuple[Side, str], ...] = (("source", "encoder"), ("target", "decoder"))
     for side, name in pairs:
         if (embedding := getattr(model, side, None)) is None:
@@ -205,12 +202,12 @@ def _stream_points(model: nn.Module) -> Iterator[tuple[RecordedSignal, nn.Module
         for each, block in (blocks or {name: body}).items():
             yield RecordedSignal(each, "stream", side), block
     if isinstance(head := getattr(model, "head", None), nn.Module):
-        summed_up = isinstance(model, Classifier | EmbeddingModel) and not isinstance(model, Tagger)
-        answers: Side = "target" if hasattr(model, "decoder") else "pooled" if summed_up else "source"
-        yield RecordedSignal("head", "logits", answers), head
+        is_pooled = isinstance(model, Classifier | EmbeddingModel) and not isinstance(model, Tagger)
+        head_side: Side = "target" if hasattr(model, "decoder") else "pooled" if is_pooled else "source"
+        yield RecordedSignal("head", "logits", head_side), head
 
 
 def _side(name: str) -> Side:
-    """Of which sequence the vectors are that a part of this name works on."""
+    """The side of a module, by its name."""
     first = name.split(".")[0]
-    return "source" if first == "encoder" else "pooled" if first == "pool" else "target"
+    return "source" if first == "encoder" else "pooled" if first == "pooling" else "target"

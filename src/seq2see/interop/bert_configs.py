@@ -127,4 +127,4 @@ def bert_token_ids(config: JsonConfig, vocabulary: dict[str, int], size: int) ->
             raise UserError(f"The tokenizer has no {name}.", location=config.location, hint=hint)
     padding, unk, first, last = (vocabulary[name] for name in names)
     mask = vocabulary.get(MASK_TEXT)
-    return TokenIdMap.of(size, bos_id=first, eos_id=last, padding=padding, unk_id=unk, mask=mask)
+    return TokenIdMap.of(size, bos_id=first, eos_id=last, pad_id=padding, unk_id=unk, mask_id=mask)

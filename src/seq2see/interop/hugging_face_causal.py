@@ -138,7 +138,7 @@ def _weights(module: Any, settings: ModelSettings, layout_settings: ModelSetting
 
 def identity_ids(size: int) -> TokenIdMap:
     """Our own numbers, which nobody has to change."""
-    return TokenIdMap.of(size, bos_id=BOS, eos_id=EOS, padding=PAD, unk_id=UNK)
+    return TokenIdMap.of(size, bos_id=BOS, eos_id=EOS, pad_id=PAD, unk_id=UNK)
 
 
 def _special_ids(numbers: TokenIdMap) -> dict[str, Any]:

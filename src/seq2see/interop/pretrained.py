@@ -162,7 +162,7 @@ def _token_ids(config: JsonConfig, tokenizer: dict[str, Any]) -> TokenIdMap:
         )
     model = tokenizer["model"]  # a unigram model names its unknown piece by number
     unk = model["unk_id"] if "unk_id" in model else known.get(str(model.get("unk_token")))
-    return TokenIdMap.of(size, bos_id=bos_id, eos_id=end, padding=padding, unk_id=unk)
+    return TokenIdMap.of(size, bos_id=bos_id, eos_id=end, pad_id=padding, unk_id=unk)
 
 
 def _check_size(config: JsonConfig, known: dict[str, int], size: int) -> None:

@@ -173,7 +173,7 @@ class Attention(nn.Module):
     [head₁; ...; headₕ] W_O with headᵢ = softmax(Qᵢ Kᵢᵀ / √size) Vᵢ (Vaswani et al. 2017, section 3.2.2).
     """
 
-    formula = "scaled-dot"
+    score_function = "scaled-dot"
     """The scoring function of a query and a key: the one of `attention_weights`."""
     hook: Callable[[AttentionRecord], None] | None = None  # set by inspection, else None
 

@@ -39,7 +39,7 @@ class MemoryAttention(nn.Module):
     If `hook` is set, it is called with the weights and with the inputs that they were computed from.
     """
 
-    formula = "dot"
+    score_function = "dot"
     """The scoring function of the outputs of `project_query` and `project_keys`."""
     hook: Hook | None = None
 
@@ -95,7 +95,7 @@ class AdditiveAttention(MemoryAttention):
     of query and key and for each unit of the hidden layer, where dot-product attention needs one matmul for all pairs.
     """
 
-    formula = "additive"
+    score_function = "additive"
 
     def __init__(self, query_width: int, memory_width: int, size: int | None = None):
         super().__init__()
@@ -150,7 +150,7 @@ class ScaledDotAttention(DotAttention):
     variance 1 again, so that the softmax is not saturated at the beginning of training.
     """
 
-    formula = "scaled-dot"
+    score_function = "scaled-dot"
 
     def score(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"]

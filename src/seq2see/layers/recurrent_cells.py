@@ -130,9 +130,9 @@ class RecurrentCell(nn.Module):
 class FusedCell(RecurrentCell):
     """A cell whose parameters are those of a recurrent module of torch, whose fused kernel unrolls sequences.
 
-    In training, `weight_dropout` zeroes elements of W_h with this probability, drawn once for each sequence (DropConnect,
-    Wan et al. 2013; on W_h Merity et al. 2018, section 2). The mask is the same at all time steps, so that the fused
-    kernel can be used.
+    In training, elements of W_h are zeroed with probability `weight_dropout`; the mask is drawn once for each sequence
+    (DropConnect, Wan et al. 2013; on W_h Merity et al. 2018, section 2). It is the same at all time steps, so that the
+    fused kernel can be used.
     """
 
     rnn_class: type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]

@@ -1,9 +1,10 @@
-"""Where tokens stand to each other, told to attention itself instead of added to the vectors.
+"""Relative positions, which act inside attention: rotary position embeddings (RoPE) and ALiBi.
 
-What matters to a query is how far away a key stands, not where both are. So a model can be told in the very place
-where queries meet keys: by turning both, or by making far keys less attractive. Nothing here is learned.
+Scores then depend on the distance between query and key, not on their absolute positions. RoPE rotates queries and
+keys; ALiBi adds a bias to the scores that grows with the distance. Nothing here is learned.
 
-`rotate_half_pairs` is the definition; `RotaryFunction` is what runs, the same in fewer walks over the numbers. Tests say they agree.
+`rotate_half_pairs` is the definition of the rotation. `RotaryFunction` is what runs: it reads and writes the tensors
+fewer times. Tests compare them.
 """
 
 from __future__ import annotations
@@ -24,55 +25,56 @@ AngleTable = Float[Tensor, "#row 1 time pair"]
 
 
 def rotate_half_pairs(head_vectors: HeadVectors, cosines: AngleTable, sines: AngleTable) -> HeadVectors:
-    """Every pair (a, b) becomes (a cos - b sin, b cos + a sin): Su et al. 2021, eq. 34."""
+    """Rotate every pair (a, b) to (a cos - b sin, b cos + a sin): Su et al. 2021, eq. 34."""
     first, second = head_vectors.chunk(2, dim=-1)
     return torch.cat([first * cosines - second * sines, second * cosines + first * sines], dim=-1)
 
 
 class RotaryFunction(torch.autograd.Function):
-    """The same in three walks, and as many on the way back: whoever was turned is turned back by the same angle.
+    """`rotate_half_pairs` in three passes over memory; the backward pass is the rotation by the opposite angle.
 
-    Autograd would walk a dozen times, and nothing of the pieces themselves is kept here. `direction` is 1, or -1 for back.
+    Autograd would need a dozen passes. The head vectors themselves are not saved. `direction` is 1, or -1 to rotate
+    back.
     """
 
     @staticmethod
     def forward(
         ctx: Any, head_vectors: HeadVectors, cosines: AngleTable, sines: AngleTable, direction: float
     ) -> HeadVectors:
-        """All numbers by their cosines, then to each half what comes from the other one."""
+        """Multiply all numbers by their cosines, then add to each half the sine terms of the other half."""
         ctx.save_for_backward(cosines, sines)
         ctx.direction = direction
         pairs = head_vectors.unflatten(-1, (2, -1))
-        found = pairs * cosines[..., None, :]
-        found[..., 0, :].addcmul_(pairs[..., 1, :], sines, value=-direction)
-        found[..., 1, :].addcmul_(pairs[..., 0, :], sines, value=direction)
-        return found.flatten(-2)
+        rotated = pairs * cosines[..., None, :]
+        rotated[..., 0, :].addcmul_(pairs[..., 1, :], sines, value=-direction)
+        rotated[..., 1, :].addcmul_(pairs[..., 0, :], sines, value=direction)
+        return rotated.flatten(-2)
 
     @staticmethod
     def backward(ctx: Any, grad_output: HeadVectors) -> tuple[Tensor, None, None, None]:
-        """A rotation's transpose is the rotation back."""
+        """The transpose of a rotation is the rotation by the opposite angle."""
         return RotaryFunction.apply(grad_output, *ctx.saved_tensors, -ctx.direction), None, None, None
 
 
 class RelativePositions(nn.Module):
-    """One way of telling attention where tokens stand."""
+    """The base class of relative positions: they rotate queries and keys, or add a bias to the scores."""
 
     def rotate(self, head_vectors: HeadVectors, position_ids: PositionIds) -> HeadVectors:
-        """Queries or keys as they are compared; unchanged, unless a way says otherwise."""
+        """Rotate queries or keys by their positions; by default they stay unchanged."""
         return head_vectors
 
     def attention_bias(
         self, query_positions: QueryPositions, key_positions: KeyPositions
     ) -> Float[Tensor, "#row head #query key"] | None:
-        """What is added to the scores; nothing, unless a way says otherwise."""
+        """The bias that is added to the scores; None by default."""
         return None
 
 
 class RotaryPositions(RelativePositions):
-    """Turn every pair of numbers in a query or key by an angle that grows with its time (Su et al. 2021, eq. 34).
+    """Rotate every pair of numbers in a query or key by an angle proportional to its position (Su et al. 2021, eq. 34).
 
-    The product of a query turned by t·θ and a key turned by s·θ depends on t - s only. The pairs are number i and
-    number i + size / 2, as in Llama; the paper pairs neighbors, which is the same up to their order.
+    The dot product of a query rotated by t·θ and a key rotated by s·θ depends on t - s only. A pair consists of the
+    numbers i and i + size / 2, as in Llama; the paper pairs adjacent numbers, which is the same up to their order.
     """
 
     frequencies: Tensor
@@ -81,27 +83,28 @@ class RotaryPositions(RelativePositions):
         super().__init__()
         if size % 2:
             raise UserError(
-                f"Heads of {size} numbers cannot be turned in pairs.",
-                hint="Make the width divided by the heads even, or choose other positions.",
+                f"Rotary positions rotate pairs of numbers, but the head size {size} is odd.",
+                hint="Make the width divided by the number of heads even, or choose other positions.",
             )
         frequencies = base ** (-torch.arange(0, size, 2) / size)
         self.register_buffer("frequencies", frequencies, persistent=False)
 
     def rotate(self, head_vectors: HeadVectors, position_ids: PositionIds) -> HeadVectors:
-        """Every pair by its own angle, as `rotate_half_pairs` says it; they lie in memory as they did."""
+        """Rotate every pair as `rotate_half_pairs` does; the memory layout of the head vectors stays the same."""
         angles = position_ids[:, None, :, None] * self.frequencies
         cosines, sines = angles.cos().to(head_vectors.dtype), angles.sin().to(head_vectors.dtype)
-        if torch.compiler.is_compiling():  # a compiler finds fewer walks by itself
+        if torch.compiler.is_compiling():  # torch.compile fuses the definition by itself
             return rotate_half_pairs(head_vectors, cosines, sines)
         rotated: Tensor = RotaryFunction.apply(head_vectors, cosines, sines, 1.0)
         return rotated
 
 
 class AlibiPositions(RelativePositions):
-    """Make a key less attractive the further back it stands: ALiBi (Press, Smith & Lewis 2022, section 3).
+    """ALiBi: a linear penalty on the distance between query and key (Press, Smith & Lewis 2022, section 3).
 
-    Score minus slope · distance; the heads' slopes are 2^(-8/n), 2^(-16/n), ..., 2^-8 for n heads, so that some
-    heads look far and some only near. A model trained on short texts reads longer ones with it.
+    It subtracts slope · distance from the score. The slopes are 2^(-8/n), 2^(-16/n), ..., 2^-8 for n heads, so that
+    some heads attend to distant keys and some only to near ones. A model trained on short texts generalizes to longer
+    texts with it.
     """
 
     slopes: Tensor
@@ -113,7 +116,7 @@ class AlibiPositions(RelativePositions):
     def attention_bias(
         self, query_positions: QueryPositions, key_positions: KeyPositions
     ) -> Float[Tensor, "#row head query key"]:
-        """What is added to the scores; a key that stands ahead is as far away as one that stands behind."""
+        """The negative distance times the slope of each head; the distance is symmetric, for encoders."""
         distance = (query_positions[:, :, None] - key_positions[:, None, :]).abs()
         return -self.slopes[:, None, None] * distance[:, None]
 
@@ -121,7 +124,7 @@ class AlibiPositions(RelativePositions):
 def build_relative_positions(
     positions: str, width: int, heads: int, base: float = 10_000.0
 ) -> RelativePositions | None:
-    """What attention is told under these positions (see `layers.positions.POSITIONS` for what is added to vectors)."""
+    """The relative positions of this name; None for absolute position encodings (see `layers.positions.POSITIONS`)."""
     if positions == "rotary":
         return RotaryPositions(width // heads, base)
     return AlibiPositions(heads) if positions == "alibi" else None

@@ -1,11 +1,11 @@
-"""How ragged rows lie in memory while a stack works on them: below each other, or on one line.
+"""The memory layout of rows of different length in a stack: padded rows, or one line without padding.
 
-Everything in a Transformer but attention treats each token by itself, so it need not know rows at all: the
-tokens of a whole batch can stand on one line, and no time is spent on padding. Only to look at one another
-they are spread out to rows, and gathered again. On a GPU the rows stay as they are: there a shape that
-depends on what the lengths are would make everybody wait until they are known.
+All layers of a Transformer but attention process each token by itself. So the tokens of a whole batch can be
+concatenated to one line without padding, and no time is spent on padding. Only attention needs rows: `pad` restores
+them, and `unpad` concatenates them again. On a GPU the rows stay padded: a shape that depends on the lengths would need
+a synchronization of CPU and GPU.
 
-Both layouts give a stack vectors of the shape (row, time, width); a line is simply one long row.
+In both layouts a stack has vectors of the shape (row, time, width); the unpadded line is one long row.
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ PaddedVectors = Shaped[Tensor, "row time width"]
 
 
 class PaddedLayout:
-    """Rows below each other, as they came; the padding is computed with the rest."""
+    """Padded rows: `pad` and `unpad` change nothing, and padded positions are computed like all others."""
 
     def from_sequences(self, sequences: Sequences) -> tuple[UnpaddedVectors, Bool[Tensor, "line token"]]:
-        """The vectors as a stack works on them, and which of them are data; padding becomes zeros."""
+        """The vectors in this layout, with zeros at padded positions, and which of them are valid."""
         return zero_padding(sequences).values, sequences.valid
 
     def pad(self, vectors: UnpaddedVectors) -> PaddedVectors:
-        """The stream as rows below each other."""
+        """From this layout to padded rows."""
         return vectors
 
     def unpad(self, rows: PaddedVectors) -> UnpaddedVectors:
-        """Rows below each other as a stream."""
+        """From padded rows to this layout."""
         return rows
 
 
 class UnpaddedLayout(PaddedLayout):
-    """All real vectors on one line, row after row; padding exists only where rows are looked at."""
+    """The valid vectors of all rows, concatenated to one line; only attention works on padded rows."""
 
     def __init__(self, sequences: Sequences):
         self.shape = sequences.values.shape[:2]
         self.indices = sequences.valid.flatten().nonzero().squeeze(1)
 
     def from_sequences(self, sequences: Sequences) -> tuple[UnpaddedVectors, Bool[Tensor, "line token"]]:
-        """The real vectors, and that all of them are."""
+        """The valid vectors on one line; all of its positions are valid."""
         return self.unpad(sequences.values), torch.ones_like(self.indices, dtype=torch.bool)[None]
 
     def pad(self, vectors: UnpaddedVectors) -> PaddedVectors:
-        """Each vector where it belongs, and zeros as padding."""
+        """Padded rows, with zeros at padded positions."""
         rows = vectors.new_zeros(self.shape.numel(), vectors.size(-1))
         return rows.index_copy(0, self.indices, vectors[0]).unflatten(0, self.shape)
 
     def unpad(self, rows: PaddedVectors) -> UnpaddedVectors:
-        """The real vectors of all rows."""
+        """The valid vectors of all rows on one line."""
         return rows.flatten(0, 1).index_select(0, self.indices)[None]
 
 
 def choose_layout(sequences: Sequences) -> PaddedLayout:
-    """The layout that is fastest for these rows where they are.
+    """The fastest layout for these rows on their device.
 
-    What is compiled or exported must hold for rows of any length, so nothing may depend on theirs.
+    A compiled or exported graph must be correct for rows of any length, so it must not depend on the lengths.
     """
     lengths = sequences.lengths
     if isinstance(sequences, DenseSequences) or lengths.device.type != "cpu" or torch.compiler.is_compiling():
         return PaddedLayout()
-    full = int(lengths.sum()) == sequences.values.shape[:2].numel()
-    return PaddedLayout() if full else UnpaddedLayout(sequences)
+    has_no_padding = int(lengths.sum()) == sequences.values.shape[:2].numel()
+    return PaddedLayout() if has_no_padding else UnpaddedLayout(sequences)

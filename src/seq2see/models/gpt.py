@@ -76,7 +76,7 @@ class GPTDecoder(nn.Module):
 
     def start(self, memory: None, rows: int, max_length: int) -> GPTState:
         """The state before the first token."""
-        blocks = tuple(block.self_attention.room(rows, max_length) for block in self.blocks)
+        blocks = tuple(block.self_attention.empty_cache(rows, max_length) for block in self.blocks)
         return GPTState(blocks, torch.zeros(rows, dtype=torch.long, device=blocks[0].keys.device))
 
     def step(self, vectors: Vectors, state: GPTState) -> tuple[Vectors, GPTState]:

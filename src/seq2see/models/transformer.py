@@ -271,7 +271,7 @@ class TransformerDecoder(nn.Module):
         encoder_states, _ = layout.from_sequences(memory)
         blocks = tuple(
             BlockState(
-                block.self_attention.room(rows, max_length),
+                block.self_attention.empty_cache(rows, max_length),
                 block.cross_attention.project_memory(encoder_states, layout),
             )
             for block in self.blocks

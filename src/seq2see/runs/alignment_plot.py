@@ -1,4 +1,4 @@
-"""The image an evaluation leaves behind: where the model looked while it wrote a few test sentences."""
+"""The attention plot of an evaluation: cross-attention for a few test sentences."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from seq2see.inspection.attention_plots import Alignment
 
 SHOWN = 4
-"""Sentences in the image."""
-LONG = 80
-"""Sentences of more characters make an image nobody reads; they are drawn only if there are no others."""
+"""Sentences in the plot."""
+MAX_CHARACTERS = 80
+"""Maximum length in characters; longer sentences are drawn only if there are no shorter ones."""
 
 
 def draw_attention(
-    run: RunFolder, model: Model, examples: Sequence[Example], choice: HeadSelection | None = None
+    run: RunFolder, model: Model, examples: Sequence[Example], selection: HeadSelection | None = None
 ) -> Path | None:
     """Draw `attention/alignment.png`; None if the model has no attention from target to source.
 
-    With gold links and a choice of heads: those heads, between words, while the model writes the
-    reference. Otherwise: the mean of the last layer, between pieces, while it writes its own answer.
+    With gold links and a selection of heads: the mean of those heads, between words, for the reference. Otherwise: the
+    mean of the last layer, between tokens, for the model's own output.
     """
     from seq2see.inspection.attention_plots import draw_alignments  # matplotlib only where it is used
 
     linked = [example for example in examples if example.sure_links]
-    if choice is not None and linked:
-        alignments = [_between_words(run, model, example, choice) for example in _readable(linked)]
-        heads = ", ".join(str(head + 1) for head in choice.heads)
-        title = f"attention of decoder layer {choice.layer + 1}, head {heads}, while the reference is written"
+    if selection is not None and linked:
+        alignments = [_between_words(run, model, example, selection) for example in _short_examples(linked)]
+        heads = ", ".join(str(head + 1) for head in selection.heads)
+        title = f"attention of decoder layer {selection.layer + 1}, head {heads}, for the reference"
     else:
-        found = [_between_pieces(model, example) for example in _readable(examples)]
+        found = [_between_tokens(model, example) for example in _short_examples(examples)]
         alignments = [alignment for alignment in found if alignment is not None]
-        title = "attention of the last decoder layer (mean of its heads), while the model writes"
+        title = "attention of the last decoder layer (mean of its heads), for the model's output"
     if not alignments:
         return None
     path = run.path / "attention" / "alignment.png"
@@ -50,19 +50,19 @@ def draw_attention(
     return path
 
 
-def _readable(examples: Sequence[Example]) -> list[Example]:
-    short = [example for example in examples if max(len(example.source), len(example.target)) <= LONG]
+def _short_examples(examples: Sequence[Example]) -> list[Example]:
+    short = [example for example in examples if max(len(example.source), len(example.target)) <= MAX_CHARACTERS]
     return list(short or examples)[:SHOWN]
 
 
-def _between_words(run: RunFolder, model: Model, example: Example, choice: HeadSelection) -> Alignment:
+def _between_words(run: RunFolder, model: Model, example: Example, selection: HeadSelection) -> Alignment:
     from seq2see.inspection.attention_plots import Alignment
 
     pairs = encode(run.recipe(), model.tokenizers, [example])
     assert isinstance(pairs, PairDataset)
     (sentence,), _ = collect_attention(model.module, pairs, model.tokenizers)
-    weights = word_attention(sentence)[choice.layer, list(choice.heads)].mean(axis=0)
-    target, source = weights.shape  # fewer than the words, if a text was cut off
+    weights = word_attention(sentence)[selection.layer, list(selection.heads)].mean(axis=0)
+    target, source = weights.shape  # fewer than the words if a text was truncated
     return Alignment(
         source=example.source_words[:source],
         target=example.target_words[:target],
@@ -72,8 +72,8 @@ def _between_words(run: RunFolder, model: Model, example: Example, choice: HeadS
     )
 
 
-def _between_pieces(model: Model, example: Example) -> Alignment | None:
+def _between_tokens(model: Model, example: Example) -> Alignment | None:
     from seq2see.inspection.attention_plots import Alignment
 
-    seen = TextAttention.of(model.trace(example.source))
-    return Alignment(seen.source, seen.target, seen.matrix) if seen.weights else None
+    attention = TextAttention.of(model.trace(example.source))
+    return Alignment(attention.source, attention.target, attention.matrix) if attention.weights else None

@@ -1,4 +1,4 @@
-"""From lines to answers, a window at a time: any number of lines in the memory of one window."""
+"""Prediction for any number of input lines, one window of lines at a time, in constant memory."""
 
 from __future__ import annotations
 
@@ -13,68 +13,68 @@ from seq2see.sources.image_decoding import ImageError
 from seq2see.sources.lines import is_blank
 
 QUOTED = 60
-"""Characters of a text by which it is named."""
+"""The length at which texts are quoted in warnings."""
 
 
 class OutputWriter(Protocol):
-    """Where answers go."""
+    """The destination of the output lines."""
 
     def is_pending(self, window: LineWindow) -> bool:
-        """Whether some of the window's lines are still to be answered."""
+        """Whether some lines of the window have no output yet."""
 
-    def write(self, window: LineWindow, answers: Iterable[str]) -> None:
-        """Take the answers to a window's lines, in their order."""
+    def write(self, window: LineWindow, outputs: Iterable[str]) -> None:
+        """Write the outputs of a window's lines, in their order."""
 
     def finish(self) -> None:
-        """There are no more."""
+        """Called after the last window."""
 
 
 class StdoutWriter:
-    """Answers on standard output: nothing can be gone on with."""
+    """Writes outputs to standard output, which cannot be resumed."""
 
     def __init__(self, output: TextIO):
         self.output = output
 
     def is_pending(self, window: LineWindow) -> bool:
-        """Every window is new."""
+        """Always true."""
         return True
 
-    def write(self, window: LineWindow, answers: Iterable[str]) -> None:
-        """Print them at once."""
-        self.output.writelines(answer + "\n" for answer in answers)
+    def write(self, window: LineWindow, outputs: Iterable[str]) -> None:
+        """Print and flush the outputs."""
+        self.output.writelines(output + "\n" for output in outputs)
         self.output.flush()
 
     def finish(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
 class InferenceOptions:
-    """How lines are answered and answers written."""
+    """The options of prediction and of the output format."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What `Model.predict` takes: settings of decoding, prefix, seed."""
+    """Keyword arguments of `Model.predict`: decoding settings, prefix, seed."""
     as_json: bool = False
     lines_per_input: int = 1
-    """Lines of output for each line of input."""
+    """Output lines for each input line."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a watcher is told, again and again."""
+    """Progress since the last report."""
 
     lines: int
-    """Answered since the last time, or found answered already."""
+    """Lines completed since the last report, or found complete from an earlier call."""
     tokens: int = 0
-    """Written since the last time."""
+    """Tokens generated since the last report."""
     is_new: bool = True
-    """False for lines that a former call had answered."""
+    """False for lines that an earlier call has completed."""
     truncated: tuple[str, ...] = ()
-    """Texts that were too long and of which only the beginning was read."""
+    """Texts that were too long and were truncated."""
     warnings: tuple[str, ...] = ()
-    """What else should be known about texts."""
+    """Other warnings about texts."""
     errors: tuple[str, ...] = ()
-    """What is wrong with images that could not be looked at; their answers are empty."""
+    """Error messages of unreadable images; their outputs are empty."""
 
 
 ProgressCallback = Callable[[Progress], Any]
@@ -87,94 +87,91 @@ def predict_lines(
     options: InferenceOptions,
     on_progress: ProgressCallback = lambda progress: None,
 ) -> None:
-    """Answer all lines, in their order; what the sink has already is passed over.
+    """Predict all lines, in their order; windows that are already written are skipped.
 
-    One bad image in many stops nothing: it is told, and its answer is empty.
+    An unreadable image is reported as an error, and its output is empty; the other lines are predicted.
     """
-    many = False
+    large_batch = False
     for window in line_windows(lines.texts):
-        # Decided by the first window, which is read again after a kill: so the same is decided then.
-        many = many or len(window.texts) == FIRST_WINDOW
+        # Decided by the first window, which is read again when a call resumes, so the decision is the same then.
+        large_batch = large_batch or len(window.texts) == FIRST_WINDOW
         if not output_writer.is_pending(window):
             on_progress(Progress(len(window.texts), is_new=False))
             continue
         numbered = dict(enumerate(window.texts, window.start))
-        asked = {number: text for number, text in numbered.items() if not is_blank(text)}
-        on_progress(Progress(len(window.texts) - len(asked)))
+        texts = {number: text for number, text in numbered.items() if not is_blank(text)}
+        on_progress(Progress(len(window.texts) - len(texts)))
         try:
-            found = _predict_batch(model, asked, many, options, on_progress)
+            predictions = _predict_batch(model, texts, large_batch, options, on_progress)
         except ImageError:
-            sound, errors = _split_readable(model, asked)
-            if not sound and not window.start:  # all of them: most likely in another folder
+            readable, errors = _split_readable(model, texts)
+            if not readable and not window.start:  # no image is readable: most likely the wrong folder
                 raise
-            found = _predict_batch(model, sound, many, options, on_progress)
+            predictions = _predict_batch(model, readable, large_batch, options, on_progress)
             on_progress(Progress(len(errors), errors=errors))
         output_writer.write(
-            window, [format_output(text, found.get(number), options) for number, text in numbered.items()]
+            window, [format_output(text, predictions.get(number), options) for number, text in numbered.items()]
         )
-        tokens = sum(answer.length for each in found.values() for answer in each.outputs)
-        truncated = tuple(each.source for each in found.values() if each.truncated)
-        warnings = tuple(format_warnings(each) for each in found.values() if each.warnings)
+        tokens = sum(output.length for each in predictions.values() for output in each.outputs)
+        truncated = tuple(each.source for each in predictions.values() if each.truncated)
+        warnings = tuple(format_warnings(each) for each in predictions.values() if each.warnings)
         on_progress(Progress(0, tokens, truncated=truncated, warnings=warnings))
     output_writer.finish()
 
 
 def _predict_batch(
-    model: Model, asked: Mapping[int, str], many: bool, options: InferenceOptions, on_progress: ProgressCallback
+    model: Model, texts: Mapping[int, str], large_batch: bool, options: InferenceOptions, on_progress: ProgressCallback
 ) -> dict[int, Prediction]:
-    """The answer to each line, by its number."""
+    """The prediction for each line, by its number."""
     predictions = model.predict(
-        list(asked.values()),
-        indices=list(asked),
-        large_batch=many,
+        list(texts.values()),
+        indices=list(texts),
+        large_batch=large_batch,
         on_progress=lambda count: on_progress(Progress(count)),
         **options.settings,
     )
-    return dict(zip(asked, predictions, strict=True))
+    return dict(zip(texts, predictions, strict=True))
 
 
-def _split_readable(model: Model, asked: Mapping[int, str]) -> tuple[dict[int, str], tuple[str, ...]]:
-    """The lines whose images can be looked at, and what is wrong with the others."""
-    sound, errors = {}, []
-    for number, text in asked.items():
+def _split_readable(model: Model, texts: Mapping[int, str]) -> tuple[dict[int, str], tuple[str, ...]]:
+    """The lines whose images are readable, and the error messages of the others."""
+    readable, errors = {}, []
+    for number, text in texts.items():
         try:
             model.warnings(text)
         except ImageError as error:
             errors.append(str(error))
         else:
-            sound[number] = text
-    return sound, tuple(errors)
+            readable[number] = text
+    return readable, tuple(errors)
 
 
 def format_warnings(prediction: Prediction) -> str:
-    """What should be known about a text, and which one it is."""
+    """The warnings of a prediction, and the beginning of its source."""
     return f"{'; '.join(prediction.warnings)}: {one_line(prediction.source[:QUOTED])}"
 
 
 def format_output(text: str, prediction: Prediction | None, options: InferenceOptions) -> str:
-    """One line of input as it is answered; an empty one gets an empty answer, so that lines stay aligned."""
-    answers = prediction.outputs if prediction else ()
+    """The output of one input line; that of an empty line is empty, so that lines stay aligned."""
+    outputs = prediction.outputs if prediction else ()
     if options.as_json:
-        found: dict[str, Any] = {
-            "source": text,
-            "outputs": [_output_json(each) for each in answers],
-        }
+        fields: dict[str, Any] = {"source": text, "outputs": [_output_json(each) for each in outputs]}
         candidates = prediction.candidates if prediction else ()
         if candidates:
-            found["candidates"] = [[asdict(choice) for choice in guess] for guess in candidates]
-        return json.dumps(found, ensure_ascii=False)
-    texts = [one_line(each.text + format_candidates(prediction)) for each in answers]
+            fields["candidates"] = [[asdict(candidate) for candidate in position] for position in candidates]
+        return json.dumps(fields, ensure_ascii=False)
+    texts = [one_line(each.text + format_candidates(prediction)) for each in outputs]
     return "\n".join([*texts, *[""] * (options.lines_per_input - len(texts))])
 
 
-def _output_json(answer: Output) -> dict[str, Any]:
-    """An answer as JSON: each token with its probability, where that is known."""
-    told: dict[str, Any] = {"text": answer.text, "score": answer.score}
-    if answer.tokens:
-        told["tokens"] = [[each.text, round(each.probability, 4)] for each in answer.tokens]
-    return told
+def _output_json(output: Output) -> dict[str, Any]:
+    """An output as JSON, with the probability of each token if available."""
+    fields: dict[str, Any] = {"text": output.text, "score": output.score}
+    if output.tokens:
+        fields["tokens"] = [[each.text, round(each.probability, 4)] for each in output.tokens]
+    return fields
 
 
 def one_line(text: str) -> str:
-    """An answer that takes up one line, whatever characters the model said."""
+    """A text on one line: line breaks are replaced by spaces."""
     return text.replace("\r", " ").replace("\n", " ")

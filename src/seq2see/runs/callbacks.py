@@ -1,4 +1,4 @@
-"""What is done every so often while a model trains: measure it, and let it show what it can."""
+"""Callbacks that run at every evaluation during training: validation scores and sample outputs."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ from seq2see.training.metrics_logger import MetricsLogger
 from seq2see.training.signals import CallbackAborted, StopRequest
 
 SAMPLES = 8
-"""Sentences that are shown at every evaluation."""
+"""The number of sample sentences at every evaluation."""
 
 VALIDATION_STREAMS = 16
-"""Places at which a recurrent model begins to read the validation text, while it trains: so it is done sooner."""
+"""The number of parallel parts of the validation text for recurrent models during training, for speed."""
 
 
 def validation_callback(prepared: PreparedData, metrics_logger: MetricsLogger, log: Callable[[str], None]) -> Callback:
-    """Validation loss and accuracy, noted in the journal; they also decide when patience ends."""
+    """Log validation loss and accuracy; the loss also decides early stopping."""
 
     def callback(trainer: Trainer, stop: StopRequest) -> None:
         with trainer.evaluation_model() as module:
             if isinstance(prepared.valid, SeriesDataset):
-                loss, more = evaluate_series(module, prepared.valid, lambda: _raise_if_stopped(stop)), {}
+                loss, scores = evaluate_series(module, prepared.valid, lambda: _raise_if_stopped(stop)), {}
             else:
                 perplexity, accuracy = evaluate_teacher_forced(
                     module, prepared.valid, lambda: _raise_if_stopped(stop), streams=VALIDATION_STREAMS
                 )
-                loss, more = perplexity.loss / perplexity.count, {"valid_accuracy": accuracy.value}
-        metrics_logger.log(trainer.step, valid_loss=loss, **more)
+                loss, scores = perplexity.loss / perplexity.count, {"valid_accuracy": accuracy.value}
+        metrics_logger.log(trainer.step, valid_loss=loss, **scores)
         trainer.record_validation(loss)
-        right = "".join(f"   right {100 * share:.1f} %" for share in more.values())  # a number is never quite right
-        log(f"step {trainer.step:>6,}   valid loss {loss:.4f}{right}")
+        accuracy_text = "".join(f"   accuracy {100 * each:.1f} %" for each in scores.values())  # none for a series
+        log(f"step {trainer.step:>6,}   valid loss {loss:.4f}{accuracy_text}")
 
     return callback
 
 
 def sample_callback(recipe: Recipe, prepared: PreparedData, run: RunFolder) -> Callback:
-    """The same few validation sentences every time."""
+    """Write the outputs for a few validation examples, the same at every evaluation."""
 
     def callback(trainer: Trainer, stop: StopRequest) -> None:
         with trainer.evaluation_model() as module:
@@ -68,7 +68,7 @@ def sample_callback(recipe: Recipe, prepared: PreparedData, run: RunFolder) -> C
 
 
 def sample_table(module: nn.Module, recipe: Recipe, prepared: PreparedData, stop: StopRequest) -> str:
-    """A few validation sentences: source, reference, output."""
+    """A table of a few validation examples: source, reference, output."""
     valid = prepared.valid
     examples: Sequence[Example]
     if not recipe.generates:
@@ -79,7 +79,7 @@ def sample_table(module: nn.Module, recipe: Recipe, prepared: PreparedData, stop
 
 
 def _prompts(texts: TextDataset) -> list[Example]:
-    """Beginnings of windows to go on from, and how each really goes on."""
+    """The first halves of validation windows as prompts, and the second halves as references."""
     half, width = texts.width // 2, texts.width
     windows = [texts.ids[start : start + width].tolist() for start in texts.starts[:SAMPLES]]
     decode_ids = texts.tokenizer.decode
@@ -92,20 +92,20 @@ def _generate(
     device, tokenizers = device_of(module), prepared.tokenizers
     if not recipe.generates or isinstance(examples, ImageExamples):
         stored = StoredModel(ModelConfig.of(recipe, 0), module, tokenizers)  # type: ignore[arg-type]
-        asked = list(examples.pixels) if isinstance(examples, ImageExamples) else [each.source for each in examples]
-        return [each.text for each in open_model(stored).predict(asked)]
+        inputs = list(examples.pixels) if isinstance(examples, ImageExamples) else [each.source for each in examples]
+        return [each.text for each in open_model(stored).predict(inputs)]
     ids = [tokenizers.source.encode(example.source) for example in examples]
     limits = make_limits(recipe.decoding, lambda: bool(stop))
     if recipe.source is None:
         prompts = Sequences.of(ids).to(device)
         limits = replace(limits, max_new_tokens=min(limits.max_new_tokens, recipe.model.max_prompt_tokens))
-        answers = decode(module, None, make_sampler(recipe.decoding, seed=1), limits, prefix=prompts)  # type: ignore[arg-type]
-        said = [answer[0].tokens[len(prompt) :] for answer, prompt in zip(answers, ids, strict=True)]
+        results = decode(module, None, make_sampler(recipe.decoding, seed=1), limits, prefix=prompts)  # type: ignore[arg-type]
+        outputs = [each[0].tokens[len(prompt) :] for each, prompt in zip(results, ids, strict=True)]
     else:
         sources = Sequences.of([[*row[: recipe.source_text.max_tokens], EOS] for row in ids]).to(device)
-        said = [answer[0].tokens for answer in decode(module, sources, GreedySampler(), limits)]  # type: ignore[arg-type]
+        outputs = [each[0].tokens for each in decode(module, sources, GreedySampler(), limits)]  # type: ignore[arg-type]
     _raise_if_stopped(stop)
-    return [tokenizers.target.decode(tokens) for tokens in said]
+    return [tokenizers.target.decode(tokens) for tokens in outputs]
 
 
 def _as_table(examples: Sequence[Example], outputs: Sequence[str]) -> str:

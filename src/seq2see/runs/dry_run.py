@@ -1,4 +1,4 @@
-"""A dry run: what would be trained, a batch as the model sees it, and about how long it would take."""
+"""A dry run: the model, the first example of a batch as the model receives it, and the expected training time."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ TIMED_STEPS = 3
 
 
 def dry_run(recipe: Recipe, log: Callable[[str], None]) -> None:
-    """Say everything a training would begin with, take a few steps to time them, and keep nothing."""
+    """Log the data and the model, time a few training steps, and store nothing."""
     prepared = prepare(recipe, log)
     if isinstance(recipe.decoder, NgramSettings):
         assert isinstance(prepared.train, TextDataset)
         check_ngram_text(prepared.train, recipe.decoder.order)
         tokens, order = len(prepared.train.ids), recipe.decoder.order
-        log(f"model  counting: {tokens:,} {prepared.train.unit}s would be counted in n-grams of 1 to {order}")
+        log(f"model  n-grams of 1 to {order}, counted in {tokens:,} {prepared.train.unit}s")
         return
     trainer = new_trainer(recipe, prepared)
     for name, part in trainer.model.named_children():
         log(f"part   {name:<8} {type(part).__name__:<20} {count_weights(part):>12,} weights")
-    log(f"model  {count_weights(trainer.model):,} weights in all (a shared one once)")
+    log(f"model  {count_weights(trainer.model):,} weights in total (tied weights counted once)")
     batch_at = batches(recipe, prepared)
     batch = batch_at(1)
-    sides = {"source": batch.source, "target": batch.target}
-    shapes = [f"{name} {tuple(side.values.shape)}" for name, side in sides.items() if side is not None]
-    log(f"batch  {', '.join(shapes)}; its first row:")
+    inputs = {"source": batch.source, "target": batch.target}
+    shapes = [f"{name} {tuple(each.values.shape)}" for name, each in inputs.items() if each is not None]
+    log(f"batch  {', '.join(shapes)}; first row:")
     for line in _first_row(batch, prepared.tokenizers):
         log(f"  {line}")
     trainer.train_step(batch)
-    began = time.monotonic()
+    start = time.monotonic()
     for step in range(2, 2 + TIMED_STEPS):
         trainer.train_step(batch_at(step))
-    seconds = (time.monotonic() - began) / TIMED_STEPS
+    seconds = (time.monotonic() - start) / TIMED_STEPS
     log(f"time   about {seconds * recipe.training.steps / 60:.1f} minutes for {recipe.training.steps:,} steps here")
 
 
 def _first_row(batch: Batch, tokenizers: Tokenizers) -> Iterator[str]:
-    """What a model sees of one example, and what it shall answer."""
+    """The inputs and the labels of one example."""
     if isinstance(batch.source, Images):
         *frames, channels, height, width = batch.source.values[0].shape
         video = f"{frames[0]} frames of " if frames else ""
-        yield f"sees    {video}{height} x {width} pixels of {channels} numbers each"
+        yield f"image          {video}{height} x {width} pixels, {channels} channels"
     elif batch.source is not None:
-        read = batch.source.values[0, : int(batch.source.lengths[0])]
-        yield f"reads   {' '.join(tokenizers.source.tokens(read.tolist()))}"
+        ids = batch.source.values[0, : int(batch.source.lengths[0])]
+        yield f"source         {' '.join(tokenizers.source.tokens(ids.tolist()))}"
     if batch.target is None:
-        asked = batch.labels[0][batch.label_mask[0]].tolist()
-        names = [tokenizers.labels[each] for each in asked] if tokenizers.labels else tokenizers.target.tokens(asked)
-        yield f"answers {' '.join(names)}"
+        labels = batch.labels[0][batch.label_mask[0]].tolist()
+        names = [tokenizers.labels[each] for each in labels] if tokenizers.labels else tokenizers.target.tokens(labels)
+        yield f"labels         {' '.join(names)}"
         return
-    longest = int(batch.target.lengths[0])
-    yield f"is fed  {' '.join(tokenizers.target.tokens(batch.target.values[0, :longest].tolist()))}"
-    yield f"answers {' '.join(tokenizers.target.tokens(batch.labels[0, :longest].tolist()))}"
+    length = int(batch.target.lengths[0])
+    yield f"decoder input  {' '.join(tokenizers.target.tokens(batch.target.values[0, :length].tolist()))}"
+    yield f"labels         {' '.join(tokenizers.target.tokens(batch.labels[0, :length].tolist()))}"

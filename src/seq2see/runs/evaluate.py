@@ -1,4 +1,4 @@
-"""Judging a run: translate its test splits, score them, and keep every prediction with its score."""
+"""Evaluation of a run: predict its test splits, compute the metrics, and store every prediction with its score."""
 
 from __future__ import annotations
 
@@ -38,29 +38,31 @@ from seq2see.sources.image_examples import ImageExamples
 from seq2see.sources.texts import read_text
 
 MAX_WINDOW = 1024
-"""Tokens of a window in which texts of one's own are judged; real weights can often take in more."""
+"""The window size in tokens for texts given with `--file`; pretrained models often support longer windows."""
 ProgressCallback = Callable[[str, int], Any]
 
 
 def evaluate(
     run: RunFolder, on_progress: ProgressCallback = lambda split, count: None, **settings: Any
 ) -> dict[str, Any]:
-    """Score every test split of a run's corpus; the figures also go to `eval/scores.json`.
+    """Score every test split of a run's corpus, and write the scores to `eval/scores.json`.
 
-    Settings are those of decoding, where they shall be others than the run's own, or `side`, for images.
+    `settings` override the decoding settings of the run, or `image_size`.
     """
     model, recipe = load(str(run.path)), run.recipe()
     scores: dict[str, Any] = {}
-    if isinstance(recipe.source, ImageSource) and "side" in settings:
+    if isinstance(recipe.source, ImageSource) and "image_size" in settings:
         scores["image"] = {
-            "size": recipe.source.nearest_image_size(checked_image_size(recipe.source, settings.pop("side")))
+            "size": recipe.source.nearest_image_size(checked_image_size(recipe.source, settings.pop("image_size")))
         }
         recipe = recipe.with_(**{"source.image_size": scores["image"]["size"]})
     splits, _ = read_corpus(recipe)
     scores |= changed_splits(run, recipe, splits)
     if isinstance(model, Predictor | Forecaster):
         if settings:
-            raise UserError("This model writes no texts: nothing is decoded.", hint="Leave out --set.")
+            raise UserError(
+                "This model generates no text, so decoding settings have no effect.", hint="Leave out --set."
+            )
         scores |= task_of(recipe).evaluate(model.stored, recipe, splits, run, partial(on_progress, "test"))
         write_json(run.evaluation / "scores.json", scores)
         return scores
@@ -73,41 +75,41 @@ def evaluate(
         write_text(run.evaluation / f"{name}.tsv", _table(examples, predictions))
     scores |= _teacher_forced_scores(model, recipe, splits, on_progress)
     if recipe.source is None:
-        shown = encode(recipe, model.tokenizers, splits[evaluation_split(splits)])
-        assert isinstance(shown, TextDataset)
-        write_json(run.evaluation / "token_losses.json", token_losses(model.module, shown))
-    chosen = HeadSelection.of(scores["alignment"]["chosen_on_valid"]) if "alignment" in scores else None
+        texts = encode(recipe, model.tokenizers, splits[evaluation_split(splits)])
+        assert isinstance(texts, TextDataset)
+        write_json(run.evaluation / "token_losses.json", token_losses(model.module, texts))
+    selection = HeadSelection.of(scores["alignment"]["chosen_on_valid"]) if "alignment" in scores else None
     if isinstance(model, Captioner) and isinstance(recipe.source, VideoSource):
         draw_frame_attention(run, model, splits["test"])
     elif isinstance(model, Captioner):
         draw_word_attention(run, model, splits["test"])
-    elif model.has_source and not model.config.members:  # an ensemble looks with several models at once
-        draw_attention(run, model, splits["test"], chosen)
+    elif model.has_source and not model.config.members:  # an ensemble has several attention maps
+        draw_attention(run, model, splits["test"], selection)
     scores |= {"decoding": settings} if settings else {}
     write_json(run.evaluation / "scores.json", scores)
     return scores
 
 
 def inputs_of(examples: Sequence[Example]) -> list[Any]:
-    """What is read or looked at: texts, or pixels."""
+    """The model inputs of examples: texts, or pixels."""
     if isinstance(examples, ImageExamples):
         return list(examples.pixels)
     return [example.source for example in examples]
 
 
 def evaluate_texts(model: Model, paths: Sequence[Path]) -> dict[str, Any]:
-    """How surprised a language model is by texts of one's own, in windows one behind the other; nothing is written."""
+    """The perplexity of a language model on text files, in consecutive windows; nothing is stored."""
     if model.has_source or not model.config.model.generates:
-        raise UserError("Only a language model can be judged on running text.", hint="Leave out --file.")
+        raise UserError("Only language models can be evaluated on running text.", hint="Leave out --file.")
     texts = [read_text(path)[0] for path in paths]
     settings = model.config.model
-    width, shown = min(MAX_WINDOW, settings.target_text.max_tokens), context_before(settings.decoder)
-    windows = TextDataset(texts, model.tokenizers.target, width, shown)
+    width, context = min(MAX_WINDOW, settings.target_text.max_tokens), context_before(settings.decoder)
+    windows = TextDataset(texts, model.tokenizers.target, width, context)
     return _perplexity(model, windows, "file", lambda: None)
 
 
 def test_size(run: RunFolder) -> int:
-    """How many pairs an evaluation translates, or how much it reads."""
+    """The total of the counts that `evaluate` reports to `on_progress`: pairs, texts or characters."""
     recipe = run.recipe()
     splits, _ = read_corpus(recipe)
     if not recipe.generates:
@@ -118,60 +120,60 @@ def test_size(run: RunFolder) -> int:
 
 
 def evaluation_split(splits: Splits) -> str:
-    """The split that perplexity is told of; some texts have nothing to test on but what they validate on."""
+    """The split that perplexity is computed on: the test split, or the validation split if there is none."""
     return "test" if splits["test"] else "valid"
 
 
 def bleu_tokenize(references: list[str]) -> BleuTokenizer:
-    """How BLEU cuts these texts into words: Chinese has no spaces to cut at."""
+    """The sacreBLEU tokenizer for these texts: `zh` for Chinese, which has no spaces between words, else `13a`."""
     text = "".join(references[:1000])
-    chinese = sum("\u4e00" <= letter <= "\u9fff" for letter in text)
+    chinese = sum("\u4e00" <= character <= "\u9fff" for character in text)
     return "zh" if chinese > len(text) / 4 else "13a"
 
 
 def target_language(recipe: Recipe) -> str:
-    """The language that is written, if the corpus says it; English otherwise."""
+    """The target language of the corpus, if it is given; otherwise English."""
     if isinstance(recipe.corpus, CatalogueCorpus):
         return recipe.corpus.column_pair[1]
     return getattr(recipe.corpus, "target", None) or "en"
 
 
 def score_outputs(
-    recipe: Recipe, references: list[str], outputs: list[str], answers: Sequence[Sequence[str]] = ()
+    recipe: Recipe, references: list[str], outputs: list[str], all_references: Sequence[Sequence[str]] = ()
 ) -> dict[str, Any]:
-    """What the recipe's metrics say of outputs; a metric whose package is not installed is left out.
+    """Compute the recipe's metrics; a metric whose package is not installed is left out.
 
-    `answers` are all the right ones of each row, where there can be more than its reference.
+    `all_references` are the references of each row if there can be several.
     """
     scores: dict[str, Any] = {"pairs": len(references)}
     if "bleu" in recipe.metrics:
-        scores["bleu"] = asdict(corpus_bleu(outputs, references, bleu_tokenize(references), answers))
+        scores["bleu"] = asdict(corpus_bleu(outputs, references, bleu_tokenize(references), all_references))
     if "bleu-tokenized" in recipe.metrics and has_moses():
         scores["bleu-tokenized"] = asdict(corpus_bleu_tokenized(outputs, references, target_language(recipe)))
     if "chrf" in recipe.metrics:
         scores["chrf"] = asdict(corpus_chrf(outputs, references))
     if "exact_match" in recipe.metrics:
-        choices = zip(outputs, answers or [(each,) for each in references], strict=True)
-        right = [output if output in each else each[0] for output, each in choices]  # any of several will do
-        scores["exact_match"] = 100 * sentence_accuracy(outputs, right).value
+        rows = zip(outputs, all_references or [(each,) for each in references], strict=True)
+        matches = [output if output in each else each[0] for output, each in rows]  # any reference counts
+        scores["exact_match"] = 100 * sentence_accuracy(outputs, matches).value
     if "d2l-bleu" in recipe.metrics:
         pairs = zip(outputs, references, strict=True)
         values = [d2l_bleu(output.split(), reference.split()) for output, reference in pairs]
         scores["d2l-bleu"] = sum(values) / len(values)
     if "pronunciation" in recipe.metrics:
-        scores["pronunciation"] = pronunciation_errors(outputs, answers or [[reference] for reference in references])
+        scores["pronunciation"] = pronunciation_errors(outputs, all_references or [[each] for each in references])
     return scores
 
 
 def _teacher_forced_scores(
     model: Model, recipe: Recipe, splits: Splits, on_progress: ProgressCallback
 ) -> dict[str, Any]:
-    """What is measured with the truth given: perplexity, and the alignment error of attention."""
+    """The scores with teacher forcing: perplexity, and the alignment error rate of attention."""
     split = evaluation_split(splits)
     valid, test = (encode(recipe, model.tokenizers, splits[name]) for name in ("valid", split))
-    # Characters of a batch; pairs were watched as they came.
-    each = test.characters // batch_count(model.module, test) if isinstance(test, TextDataset) else 0
-    scores = _perplexity(model, test, split, lambda: on_progress(split, each))
+    # Characters per batch; the progress of pairs was reported during decoding.
+    count = test.characters // batch_count(model.module, test) if isinstance(test, TextDataset) else 0
+    scores = _perplexity(model, test, split, lambda: on_progress(split, count))
     if "alignment" in recipe.metrics and isinstance(valid, PairDataset) and isinstance(test, PairDataset):
         choice = select_heads(*collect_attention(model.module, valid, model.tokenizers))
         error = score_heads(choice, *collect_attention(model.module, test, model.tokenizers))
@@ -194,7 +196,7 @@ def _perplexity(model: Model, test: EncodedData, split: str, on_progress: Callab
 
 
 def _table(examples: Sequence[Example], predictions: list[Prediction]) -> str:
-    """source, reference, output, chrF and log-probability of each pair."""
+    """A table: source, reference, output, chrF and score of each pair."""
     outputs, references = [each.text for each in predictions], [example.target for example in examples]
     lines = ["source\treference\toutput\tchrf\tscore\n"]
     for example, prediction, score in zip(examples, predictions, sentence_chrf(outputs, references), strict=True):

@@ -1,7 +1,4 @@
-"""What an evaluation left behind: the rows of its tables, each with how good the answer is and how sure it was.
-
-Nothing is computed anew here: what is read is what `seq2see eval` wrote.
-"""
+"""The rows of the tables that `seq2see eval` wrote, each with the quality and the confidence of its prediction."""
 
 from __future__ import annotations
 
@@ -21,31 +18,31 @@ from seq2see.runs.run_folder import RunFolder
 from seq2see.sequences.tokenizers import Tokenizer
 
 ENDING = "-predictions"
-"""Tables of labels are called by their split and this; tables of texts by their split alone."""
+"""The file names of label tables end with this after the split; those of text tables are the split alone."""
 FORECASTS = "forecasts"
-"""The table of a model of numbers: a row for each time, with what was said of it so many steps ahead."""
+"""The table of a forecasting model: a row for each time, with the forecasts for several horizons."""
 TOKEN_LOSSES = "token_losses"
-"""The split's name under which running text is listed: it is judged token by token, and not row by row."""
+"""The name under which running text is listed: it is evaluated token by token, not row by row."""
 
 
 @dataclass(frozen=True)
 class EvaluatedRow:
-    """One row of an evaluation: what was read, what was right, what was answered, and two figures of it."""
+    """One row of an evaluation: input, reference, prediction, and two metrics of the prediction."""
 
     number: int
     text: str
     truth: str
     answer: str
     quality: float
-    """How good the answer is: chrF of a text, 1 or 0 of a label, the share of right tags, or minus the mean loss.
+    """The quality: chrF of a text, 1 or 0 for a label, the accuracy of tags, or the negative mean loss.
 
-    Of a forecast, one step ahead: minus the distance from the value.
+    For a forecast one step ahead: the negative absolute error.
     """
     confidence: float
-    """How sure the model was of it: log-probability of a text, probability of a label."""
+    """The confidence of the model: log-probability of a text, probability of a label."""
     tokens: tuple[str, ...] = ()
     losses: tuple[float, ...] = ()
-    """Of running text: each piece, and how much it surprised the model. Of a forecast: the values before it."""
+    """For running text: the tokens and their losses. For a forecast: `tokens` are the values before it."""
 
 
 SORT_KEYS: dict[str, Callable[[EvaluatedRow], Any]] = {
@@ -55,37 +52,37 @@ SORT_KEYS: dict[str, Callable[[EvaluatedRow], Any]] = {
     "least-confident": lambda row: (row.confidence, row.number),
     "file": lambda row: row.number,
 }
-"""What rows can be sorted by. Of equally wrong answers, those the model was surest of are the worst."""
+"""Sort keys. Of equally wrong predictions, those with the highest confidence are the worst."""
 
 
 def not_evaluated(name: str) -> UserError:
-    """What is said of a run without an evaluation."""
-    return UserError("This run was not evaluated yet.", location=name, hint=f"`seq2see eval {name}` does that.")
+    """The error for a run without an evaluation."""
+    return UserError("This run is not evaluated yet.", location=name, hint=f"Evaluate it with `seq2see eval {name}`.")
 
 
 def table_kind(path: Path) -> str:
-    """What a table has in its rows: strips of running text, forecasts, labels, or texts."""
+    """The kind of a table: token losses of running text, forecasts, labels, or texts."""
     if path.stem in (TOKEN_LOSSES, FORECASTS):
         return path.stem
     return "labels" if path.stem.endswith(ENDING) else "texts"
 
 
 def splits(folder: RunFolder) -> dict[str, Path]:
-    """The tables that there are, by split; the one that a run is judged by first."""
-    found = {path.stem.removesuffix(ENDING): path for path in sorted(folder.evaluation.glob("*.tsv"))}
+    """The existing tables by split, the test split first."""
+    tables = {path.stem.removesuffix(ENDING): path for path in sorted(folder.evaluation.glob("*.tsv"))}
     if (folder.evaluation / f"{TOKEN_LOSSES}.json").exists():
-        found[TOKEN_LOSSES] = folder.evaluation / f"{TOKEN_LOSSES}.json"
-    return dict(sorted(found.items(), key=lambda item: item[0] != "test"))
+        tables[TOKEN_LOSSES] = folder.evaluation / f"{TOKEN_LOSSES}.json"
+    return dict(sorted(tables.items(), key=lambda item: item[0] != "test"))
 
 
 def evaluated_rows(folder: RunFolder, model: Model, split: str) -> list[EvaluatedRow]:
     """All rows of one split, in the order of the file."""
-    known = splits(folder)
-    if not known:
+    tables = splits(folder)
+    if not tables:
         raise not_evaluated(folder.path.name)
-    if split not in known:
-        raise UserError(f"There is no table of the split '{split}'.", hint=f"There are: {', '.join(known)}.")
-    path, kind = known[split], table_kind(known[split])
+    if split not in tables:
+        raise UserError(f"There is no table of the split '{split}'.", hint=f"There are: {', '.join(tables)}.")
+    path, kind = tables[split], table_kind(tables[split])
     try:
         if kind == FORECASTS:
             return _forecasts(_forecast_table(path), context_of(model.config.model))
@@ -93,12 +90,12 @@ def evaluated_rows(folder: RunFolder, model: Model, split: str) -> list[Evaluate
             return _token_losses(json.loads(path.read_text(encoding="utf-8")), model.tokenizers.source)
         return _labels(read_table(path, 4), has_tags(model)) if kind == "labels" else _texts(read_table(path, 5))
     except (ValueError, LookupError, TypeError):
-        hint = "Evaluate the run once more."
+        hint = "Evaluate the run again."
         raise UserError("This table is damaged.", location=path.name, hint=hint) from None
 
 
 def has_tags(model: Model) -> bool:
-    """Whether an answer is a tag for each word, and not one label."""
+    """Whether a prediction has a tag for each word, instead of one label."""
     return isinstance(model.config.model.target, Tags)
 
 
@@ -110,42 +107,42 @@ def _texts(rows: Sequence[Sequence[str]]) -> list[EvaluatedRow]:
 
 
 def _labels(rows: Sequence[Sequence[str]], tags: bool) -> list[EvaluatedRow]:
-    found = []
+    evaluated = []
     for number, (text, label, answer, probability) in enumerate(rows):
-        right = [one == other for one, other in decisions(label, answer, tags)]
-        found.append(EvaluatedRow(number, text, label, answer, sum(right) / len(right), float(probability)))
-    return found
+        correct = [truth == predicted for truth, predicted in decisions(label, answer, tags)]
+        evaluated.append(EvaluatedRow(number, text, label, answer, sum(correct) / len(correct), float(probability)))
+    return evaluated
 
 
 def _token_losses(windows: Sequence[dict[str, Any]], tokenizer: Tokenizer) -> list[EvaluatedRow]:
-    ids = {piece: number for number, piece in enumerate(tokenizer.tokens(range(len(tokenizer))))}
-    found = []
+    ids = {token: token_id for token_id, token in enumerate(tokenizer.tokens(range(len(tokenizer))))}
+    evaluated = []
     for number, each in enumerate(windows):
         tokens, losses = tuple(each["tokens"]), tuple(each["losses"])
         mean = sum(losses) / max(len(losses), 1)
-        text = tokenizer.decode([ids[piece] for piece in tokens if piece in ids])
-        found.append(EvaluatedRow(number, text, "", "", -mean, -mean, tokens, losses))
-    return found
+        text = tokenizer.decode([ids[token] for token in tokens if token in ids])
+        evaluated.append(EvaluatedRow(number, text, "", "", -mean, -mean, tokens, losses))
+    return evaluated
 
 
 def _forecast_table(path: Path) -> list[list[str]]:
-    """Times, values, and what was said of each; the first line names the columns."""
+    """Rows of time, value and forecasts, without the header line."""
     return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
 
 
 def _forecasts(rows: Sequence[Sequence[str]], context: int) -> list[EvaluatedRow]:
-    """Each value that was guessed from the ones before it; those that no guess was made of are passed over."""
-    values, found = [row[1] for row in rows], []
-    for number, (time, value, guess, *_) in enumerate(rows):
+    """The values that were forecast one step ahead, each with its context; values without a forecast are skipped."""
+    values, evaluated = [row[1] for row in rows], []
+    for number, (time, value, forecast, *_) in enumerate(rows):
         before = tuple(values[max(number - context, 0) : number])
-        if guess and len(before) == context:
-            far = abs(float(value) - float(guess))
-            found.append(EvaluatedRow(number, time, value, guess, -far, -far, before))
-    return found
+        if forecast and len(before) == context:
+            error = abs(float(value) - float(forecast))
+            evaluated.append(EvaluatedRow(number, time, value, forecast, -error, -error, before))
+    return evaluated
 
 
 def decisions(truth: str, answer: str, tags: bool) -> list[tuple[str, str]]:
-    """(truth, answer) of each thing that was decided in a row: one label, or a tag for each word.
+    """(truth, prediction) of each decision of a row: one label, or a tag for each word.
 
     >>> decisions("I/PRON see/VERB", "I/PRON see/NOUN", tags=True)
     [('PRON', 'PRON'), ('VERB', 'NOUN')]
@@ -153,7 +150,7 @@ def decisions(truth: str, answer: str, tags: bool) -> list[tuple[str, str]]:
     if not tags:
         return [(truth, answer)]
     pairs = zip(truth.split(" "), answer.split(" "), strict=False)
-    return [(_tag(one), _tag(other)) for one, other in pairs]
+    return [(_tag(true_word), _tag(predicted_word)) for true_word, predicted_word in pairs]
 
 
 def _tag(word: str) -> str:
@@ -161,15 +158,17 @@ def _tag(word: str) -> str:
 
 
 def confusion(rows: Sequence[EvaluatedRow], model: Model) -> ConfusionMatrix:
-    """Which label was taken for which, counted in the rows themselves, so that each cell leads to its own."""
+    """The confusion matrix of the rows, so that each cell can be linked to its rows."""
     pairs = [pair for row in rows for pair in decisions(row.truth, row.answer, has_tags(model))]
-    return ConfusionMatrix.of(model.tokenizers.labels, [one for one, _ in pairs], [other for _, other in pairs])
+    return ConfusionMatrix.of(
+        model.tokenizers.labels, [truth for truth, _ in pairs], [predicted for _, predicted in pairs]
+    )
 
 
 def filter_rows(
     rows: Sequence[EvaluatedRow], model: Model, cell: tuple[str, str] | None, search: str
 ) -> list[EvaluatedRow]:
-    """Rows of one cell of the confusion, or all, in whose texts a search finds something."""
-    tags, wanted = has_tags(model), search.casefold()
-    found = [row for row in rows if cell is None or cell in decisions(row.truth, row.answer, tags)]
-    return [row for row in found if any(wanted in each.casefold() for each in (row.text, row.truth, row.answer))]
+    """The rows of one cell of the confusion matrix (or all rows) whose texts contain a search text."""
+    tags, pattern = has_tags(model), search.casefold()
+    in_cell = [row for row in rows if cell is None or cell in decisions(row.truth, row.answer, tags)]
+    return [row for row in in_cell if any(pattern in each.casefold() for each in (row.text, row.truth, row.answer))]

@@ -1,9 +1,9 @@
-"""Teacher forcing against free running: the same sentence once with the truth at every step, once with own words.
+"""Exposure bias: teacher forcing compared with free running on one example.
 
-In training a model is shown the true beginning at every step (teacher forcing). When it writes, it goes on from what it
-has written itself, and a first mistake is a beginning that it has perhaps never seen: exposure bias (Ranzato et al.
-2016). So three surprises are told of each step: that of the truth after the truth, that of the model's own choice after
-its own words, and that of the truth after the model's own words.
+In training, the decoder input is the true prefix at every step (teacher forcing). In generation, it is the prefix that
+the model generated itself, and after a first mistake this prefix may be unlike all training prefixes: exposure bias
+(Ranzato et al. 2016). Three losses are reported for each step: of the true token after the true prefix, of the
+generated token after the generated prefix, and of the true token after the generated prefix.
 """
 
 from __future__ import annotations
@@ -19,62 +19,62 @@ from seq2see.runs.generation_context import GenerationContext
 from seq2see.sequences.tokenizers import EOS
 
 EXTRA = 10
-"""Steps that a free run may take more than the truth has."""
+"""Additional steps of the free run beyond the length of the target."""
 
 
 @dataclass(frozen=True)
 class ExposureBias:
-    """A target step by step, and what is written in its place; losses are -ln p."""
+    """A target and a greedy output, step by step; losses are -ln p."""
 
     truth: list[str]
     free_running: list[str]
-    """What the model writes by itself, the most probable token each time."""
+    """The greedy output of the model."""
     teacher_forced: list[str]
-    """What it would have written at each step of the truth."""
+    """The most probable token at each step with the true prefix."""
     forced_loss: list[float]
-    """Of the truth, after the truth."""
+    """Of the true token, after the true prefix."""
     free_loss: list[float]
-    """Of the model's own words, after its own words."""
+    """Of the generated token, after the generated prefix."""
     truth_after_free_loss: list[float]
-    """Of the truth, after the model's own words."""
+    """Of the true token, after the generated prefix."""
     divergence: int | None
-    """The first step at which the model's own words are not the truth."""
+    """The first step at which the generated token differs from the true one."""
     text: str
-    """What the model writes by itself, as a text."""
+    """The greedy output as a text."""
 
 
 def exposure_bias(context: GenerationContext, target: str) -> ExposureBias:
-    """How a target is read step by step from where a model stands, and what it writes instead."""
+    """Compare a target with the greedy output from the same context."""
     truth = target_ids(context, target)
-    free_running, own = _free_run(context, len(truth) + (EXTRA if context.model.has_source else 0))
+    free_running, log_probabilities = _free_run(context, len(truth) + (EXTRA if context.model.has_source else 0))
     forced = context.scores([*context.ids, *truth[:-1]])[len(context.ids) :]
-    after_own = context.scores([*context.ids, *free_running[:-1]])[len(context.ids) :]
-    pieces = context.tokenizer.tokens
-    same = [one == other for one, other in zip(truth, free_running, strict=False)]
+    after_generated = context.scores([*context.ids, *free_running[:-1]])[len(context.ids) :]
+    tokens = context.tokenizer.tokens
+    equal = [true == generated for true, generated in zip(truth, free_running, strict=False)]
     return ExposureBias(
-        truth=pieces(truth),
-        free_running=pieces(free_running),
-        teacher_forced=pieces(stable_argmax(forced).tolist()),
+        truth=tokens(truth),
+        free_running=tokens(free_running),
+        teacher_forced=tokens(stable_argmax(forced).tolist()),
         forced_loss=[-float(row[token]) for row, token in zip(forced, truth, strict=True)],
-        free_loss=[-each for each in own],
-        truth_after_free_loss=[-float(row[token]) for row, token in zip(after_own, truth, strict=False)],
-        divergence=same.index(False) if False in same else None,
+        free_loss=[-each for each in log_probabilities],
+        truth_after_free_loss=[-float(row[token]) for row, token in zip(after_generated, truth, strict=False)],
+        divergence=equal.index(False) if False in equal else None,
         text=context.tokenizer.decode(free_running),
     )
 
 
 def target_ids(context: GenerationContext, target: str) -> list[int]:
-    """A target as numbers, with its end; running text has none."""
+    """The token ids of a target, with <eos> except for running text."""
     ids = context.model.tokenizers.target.encode(target)
     if not ids:
-        raise UserError("There is no target to compare with.", hint="Type what the right answer is.")
+        raise UserError("The target is empty.", hint="Enter the correct output.")
     return [*ids, EOS] if context.model.has_source else ids
 
 
 def _free_run(context: GenerationContext, max_tokens: int) -> tuple[list[int], list[float]]:
-    """What the model writes by itself, the most probable token each time, its end among them; and their log p."""
+    """The token ids of the greedy output, <eos> included, and their log-probabilities."""
     module: Any = context.model.module
-    ((answer,),) = decode(module, context.source, GreedySampler(), Limits(max_tokens), prefix=context.prefix)
-    known = len(context.ids)
-    said = [*answer.tokens[known:], *[EOS] * answer.finished]
-    return said, list(answer.token_log_probabilities[known:])
+    ((hypothesis,),) = decode(module, context.source, GreedySampler(), Limits(max_tokens), prefix=context.prefix)
+    prefix_length = len(context.ids)
+    output = [*hypothesis.tokens[prefix_length:], *[EOS] * hypothesis.finished]
+    return output, list(hypothesis.token_log_probabilities[prefix_length:])

@@ -1,12 +1,12 @@
-"""Lines to be answered: read a little ahead from files or a pipe, and cut into windows.
+"""Input lines for prediction: read from files or a pipe, and split into windows.
 
-A window is what is sorted by length and answered together. With 64 rows side by side, the 29,000 German lines that
-Multi30k trains on have for every 100 words 106 places of padding in the order of the file, 9.5 sorted in windows of
-1,024, 5.1 in 2,048 and 2.8 in 4,096, while what a kill can cost grows with the window; so it is 2,048. The first ones
-are smaller, that answers come soon.
+The lines of a window are sorted by length and predicted together. With batches of 64, the 29,000 German training lines
+of Multi30k have 106 padding positions for every 100 words in the order of the file, 9.5 when sorted in windows of
+1,024, 5.1 in 2,048 and 2.8 in 4,096. The work that is lost when the process is killed grows with the window; therefore
+it is 2,048. The first windows are smaller, so that the first outputs appear soon.
 
-Where windows begin depends on the number of the line alone. So whoever goes on after a kill builds the same
-batches as if nothing had happened, and their answers are the same to the last bit.
+The window boundaries depend only on the line number. After a restart, batches are therefore the same as without the
+interruption, and outputs are bit-identical.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ CHUNK_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class LineWindow:
-    """Successive lines; the first of all has the number 0."""
+    """Consecutive lines; line numbers start at 0."""
 
     start: int
     texts: list[str]
     sha256: str
-    """The hash of all lines from the very first to the last of this window."""
+    """The hash of all lines from the first line of the input to the last of this window."""
 
     @property
     def end(self) -> int:
-        """The number of the line after the last."""
+        """The number of the line after this window."""
         return self.start + len(self.texts)
 
 
 @dataclass(frozen=True)
 class LineSource:
-    """Lines that come one by one, and how many there will be if that is known."""
+    """An iterable of lines, and their total number if it is known."""
 
     texts: Iterable[str]
     total: int | None = None
 
 
 def window_size(start: int) -> int:
-    """How many lines the window that begins here takes: 64, 128, ... up to 2,048.
+    """The size of the window that starts at this line: 64, 128, ... up to 2,048.
 
     >>> [window_size(start) for start in (0, 64, 192, 1984, 4032)]
     [64, 128, 256, 2048, 2048]
@@ -62,29 +62,29 @@ def window_size(start: int) -> int:
 
 
 def line_windows(lines: Iterable[str]) -> Iterator[LineWindow]:
-    """Cut lines into windows; no more than one window is in memory."""
-    running, coming, start = hashlib.sha256(), iter(lines), 0
-    while texts := list(islice(coming, window_size(start))):
+    """Split lines into windows; at most one window is in memory."""
+    digest, iterator, start = hashlib.sha256(), iter(lines), 0
+    while texts := list(islice(iterator, window_size(start))):
         for text in texts:
-            running.update(text.encode("utf-8", "surrogatepass") + b"\n")
-        yield LineWindow(start, texts, running.hexdigest())
+            digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
+        yield LineWindow(start, texts, digest.hexdigest())
         start += len(texts)
 
 
 def lines_of(files: list[Path]) -> LineSource:
-    """The lines of files. What can be read twice is read through and judged first, before a line is answered."""
-    if any(path.is_fifo() for path in files):  # say `<(zcat new.txt.gz)`
+    """The lines of files. Regular files are validated completely before the first prediction."""
+    if any(path.is_fifo() for path in files):  # for example `<(zcat new.txt.gz)`
         return LineSource(_lines_of(files))
-    return LineSource(_lines_of(files), sum(1 for _ in _lines_of(files, at_once=False)))
+    return LineSource(_lines_of(files), sum(1 for _ in _lines_of(files, fail_fast=False)))
 
 
 def lines_of_pipe(pipe: BufferedReader, name: str = "standard input") -> LineSource:
-    """The lines that come through a pipe, each judged when it comes."""
+    """The lines of a pipe, each validated when it is read."""
     return LineSource(_lines_from(pipe, name), _count(pipe))
 
 
-def _lines_of(files: list[Path], at_once: bool = True) -> Iterator[str]:
-    """Line after line; a bad one is told at once, or with all others of its file."""
+def _lines_of(files: list[Path], fail_fast: bool = True) -> Iterator[str]:
+    """Yield lines; invalid lines raise an error at once, or together with all others of their file."""
     for path in files:
         if path.is_fifo():
             with path.open("rb") as pipe:
@@ -92,7 +92,7 @@ def _lines_of(files: list[Path], at_once: bool = True) -> Iterator[str]:
             continue
         report = DataReport()
         for line in read_lines(path, report):
-            if at_once and not line.is_valid:
+            if fail_fast and not line.is_valid:
                 report.raise_for_errors(ErrorPolicy())
             yield line.text
         report.raise_for_errors(ErrorPolicy())
@@ -100,35 +100,35 @@ def _lines_of(files: list[Path], at_once: bool = True) -> Iterator[str]:
 
 def _lines_from(pipe: BufferedReader, name: str) -> Iterator[str]:
     report = DataReport()
-    # `read1` gives what is there; `read` would wait until there is a whole piece.
+    # `read1` returns the available bytes; `read` would block until a whole chunk is available.
     for line in split_lines(iter(lambda: pipe.read1(CHUNK_BYTES), b""), name, report):
         if not line.is_valid:
             report.raise_for_errors(ErrorPolicy())
         yield line.text
-    if not report.counts["empty file"]:  # a pipe through which nothing comes asks nothing
+    if not report.counts["empty file"]:  # an empty pipe is not an error
         report.raise_for_errors(ErrorPolicy())
 
 
 @contextmanager
-def error_context(indices: Sequence[int] | None, place: int) -> Iterator[None]:
-    """What is wrong with one of many texts is told with the number of its line, where texts are lines at all."""
+def error_context(indices: Sequence[int] | None, index: int) -> Iterator[None]:
+    """Add the line number to an error of one text, if texts are lines with `indices`."""
     try:
         yield
     except UserError as error:
-        if error.location or indices is None:  # an image is known by its name
+        if error.location or indices is None:  # the error of an image has a location
             raise
-        raise UserError(error.message, location=f"line {indices[place] + 1}", hint=error.hint) from None
+        raise UserError(error.message, location=f"line {indices[index] + 1}", hint=error.hint) from None
 
 
 def _count(pipe: BufferedReader) -> int | None:
-    """How many lines there are, if the pipe is really a file (`< new.txt`) that can be looked at beforehand."""
+    """The number of lines if the pipe is a redirected file (`< new.txt`), else None."""
     try:
-        number = pipe.fileno()
-    except OSError:  # not a file of the system at all
+        descriptor = pipe.fileno()
+    except OSError:  # not a file of the operating system
         return None
-    if not stat.S_ISREG(os.fstat(number).st_mode):
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return None
-    place, count, last = os.lseek(number, 0, os.SEEK_CUR), 0, b"\n"
-    while piece := os.pread(number, CHUNK_BYTES, place):
-        place, count, last = place + len(piece), count + piece.count(b"\n"), piece[-1:]
+    position, count, last = os.lseek(descriptor, 0, os.SEEK_CUR), 0, b"\n"
+    while chunk := os.pread(descriptor, CHUNK_BYTES, position):
+        position, count, last = position + len(chunk), count + chunk.count(b"\n"), chunk[-1:]
     return count + (last != b"\n")

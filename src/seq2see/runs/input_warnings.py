@@ -1,4 +1,4 @@
-"""What a person should know who gives a model a text that it was not made for."""
+"""Warnings about model inputs: unknown tokens, and words without spaces between them."""
 
 from __future__ import annotations
 
@@ -8,33 +8,35 @@ from collections.abc import Sequence
 from seq2see.sequences.tokenizers import UNK, Tokenizer
 
 SHOWN = 5
-"""Unknown pieces that are named; all are counted."""
+"""The number of unknown tokens that are listed; the others are counted."""
 LONG_WORD = 4
-"""Chinese characters of a word; longer ones are rare, and more often sentences without spaces."""
+"""Chinese characters of a word; longer words are rare, and mostly sentences without spaces."""
 
 _CHINESE = re.compile(f"[\u3400-\u9fff]{{{LONG_WORD + 1},}}|[\u3400-\u9fff][，。！？；：]")
-_SIGN = re.compile(r"\w[,;!?]$")
+_PUNCTUATION = re.compile(r"\w[,;!?]$")
 
 
 def unknown_token_warnings(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Says which pieces of a text the model reads as <unk>, if there are any; `ids` are those that it reads."""
-    if UNK not in ids:  # nearly always; then nothing is cut a second time
+    """A warning that lists the parts of a text that are encoded as <unk>; `ids` are the token ids of the text."""
+    if UNK not in ids:  # the common case, without tokenizing again
         return ()
     offsets = zip(tokenizer.encode(text), tokenizer.offsets(text), strict=True)
-    pieces = dict.fromkeys(text[start:end].strip() for number, (start, end) in offsets if number == UNK)
-    found = [piece for piece in pieces if piece]
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return (f"the model does not know {' '.join(found[:SHOWN])}{more}, and reads <unk> instead",) if found else ()
+    spans = dict.fromkeys(text[start:end].strip() for token_id, (start, end) in offsets if token_id == UNK)
+    unknown = [span for span in spans if span]
+    more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+    return (f"not in the vocabulary, replaced by <unk>: {' '.join(unknown[:SHOWN])}{more}",) if unknown else ()
 
 
 def unspaced_word_warnings(words: Sequence[str]) -> tuple[str, ...]:
-    """Says which word is rather a sentence, or a word with the sign behind it, if there is one.
+    """A warning about a word that is a sentence without spaces, or ends with a punctuation mark.
 
     >>> unspaced_word_warnings(["我有一支笔"])
-    ("'我有一支笔' is read as one word: put spaces between words and signs",)
+    ("'我有一支笔' is treated as one word: put spaces between words and punctuation",)
     >>> unspaced_word_warnings("I saw Mr. Smith .".split()), unspaced_word_warnings(["笔", "。"])
     ((), ())
     """
-    ends_bare = [words[-1]] if words and re.search(r"\w\.$", words[-1]) else []
-    found = [word for word in words if _CHINESE.search(word) or _SIGN.search(word)] + ends_bare
-    return (f"{found[0][:40]!r} is read as one word: put spaces between words and signs",) if found else ()
+    last = [words[-1]] if words and re.search(r"\w\.$", words[-1]) else []
+    unspaced = [word for word in words if _CHINESE.search(word) or _PUNCTUATION.search(word)] + last
+    return (
+        (f"{unspaced[0][:40]!r} is treated as one word: put spaces between words and punctuation",) if unspaced else ()
+    )

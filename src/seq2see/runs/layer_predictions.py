@@ -1,4 +1,4 @@
-"""What each layer of a model would say of one place: the same place as it is seen by a model that ended earlier."""
+"""Predictions from every layer at one position, with the logit lens."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ KINDS: tuple[SignalKind, ...] = ("embedding", "stream")
 
 
 @torch.no_grad()
-def layer_predictions(context: GenerationContext | MaskedContext, place: int = -1) -> Float[Tensor, "layer vocab"]:
-    """Log-probabilities of what stands at a place, layer by layer; see `inspection.lens.logit_lens`.
+def layer_predictions(context: GenerationContext | MaskedContext, position: int = -1) -> Float[Tensor, "layer vocab"]:
+    """Log-probabilities of the token at a position, layer by layer; see `inspection.logit_lens`.
 
-    The first layer is what enters the stack, the last is what the model says. -1 is the place behind all, or that of
-    the first blank.
+    The first row is the input of the stack, the last is the prediction of the model. Position -1 is the next token, or
+    the first [MASK].
     """
     if context.model.config.members:
-        raise UserError("The members of an ensemble have layers of their own.", hint="Open one of its runs.")
+        raise UserError("The members of an ensemble have separate layers.", hint="Open one of its runs.")
     module: Any = context.model.module
-    batch, time = context.batch_at(context.position(place))
-    with trace(module, KINDS) as seen:
+    batch, time = context.batch_at(context.position(position))
+    with trace(module, KINDS) as activations:
         module(batch)
-    record, side = seen.to_record("", {}), "target" if isinstance(context, GenerationContext) else "source"
-    # Of all times one is looked at; the first stays, because some heads treat it in a way of its own.
+    record, side = activations.to_record("", {}), "target" if isinstance(context, GenerationContext) else "source"
+    # One time step is needed; the first is kept too, because some heads treat it separately.
     times = sorted({0, time})
     signals = tuple(replace(each, values=each.values[times]) for each in record.signals if each.side == side)
     return torch.from_numpy(logit_lens(module, replace(record, signals=signals))[:, -1].copy())

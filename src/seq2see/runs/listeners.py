@@ -1,4 +1,4 @@
-"""Whoever watches a training: a terminal, a notebook, a log, nobody."""
+"""Listeners of training progress: a terminal, a notebook or a log."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Protocol
 
 
 class ProgressListener(Protocol):
-    """Whoever watches: a terminal, a notebook, a log, nobody."""
+    """Receives the progress of training."""
 
     def log(self, text: str) -> None:
-        """A line worth keeping."""
+        """Show a line of text."""
 
     def step(self, step: int, metrics: dict[str, float]) -> None:
-        """A training step was taken."""
+        """Receive the metrics of a training step."""
 
 
 @dataclass(frozen=True)
 class NullListener:
-    """Watches nothing."""
+    """Ignores all progress."""
 
     def log(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def step(self, step: int, metrics: dict[str, float]) -> None:
-        """Nothing."""
+        """Do nothing."""

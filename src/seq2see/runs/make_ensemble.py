@@ -1,6 +1,6 @@
-"""Runs put together: several trained models in one run folder that predicts, evaluates and loads like any other.
+"""Ensembles: several trained models in one run folder, which predicts, evaluates and loads like any other run.
 
-The members are copied into it, so that it goes on working when their runs are deleted.
+The weights of the members are copied into it, so their runs can be deleted.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from seq2see.runs.split_fingerprints import write_common_fingerprints
 
 
 def make_ensemble(runs: Sequence[RunFolder], out: Path | None = None) -> RunFolder:
-    """A run folder with the models of finished runs as its members; it decodes as the first of them does."""
+    """Write a run folder with the models of finished runs as members, and the decoding settings of the first."""
     if len(runs) < 2:
-        raise UserError("An ensemble needs at least two runs.", hint="Name them one after another.")
+        raise UserError("An ensemble needs at least two runs.", hint="Name two or more run folders.")
     stored = [_stored(run) for run in runs]
     for run, each in zip(runs, stored, strict=True):
         if not each.config.model.generates:
-            raise UserError("An ensemble is made of models that write.", location=str(run), hint="Leave this run out.")
-    _require_one_language(runs, stored)
+            raise UserError("Ensembles are for generative models only.", location=str(run), hint="Leave this run out.")
+    _require_same_vocabularies(runs, stored)
     first = stored[0].config
     name = out.name if out else f"{first.name}-ensemble"
     recipe = runs[0].recipe().model_copy(update={"name": name})
-    shapes = [shape for each in stored for shape in (each.config.model, *each.config.members)]
+    members = [settings for each in stored for settings in (each.config.model, *each.config.members)]
     config = ModelConfig(
-        name=name, step=first.step, model=shapes[0], decoding=first.decoding, members=tuple(shapes[1:])
+        name=name, step=first.step, model=members[0], decoding=first.decoding, members=tuple(members[1:])
     )
     folder = folder_for(recipe, out)
     write_text(folder.recipe_file, recipe.toml())
     machine = {"seq2see": seq2see.__version__, **describe_machine(), "members": [str(run) for run in runs]}
     write_json(folder.path / "env.json", {**machine, "command": sys.argv})
     write_common_fingerprints(folder, runs)
-    together = Ensemble([member for each in stored for member in members_of(each.module)])
-    write_model(folder.model, StoredModel(config, together, stored[0].tokenizers))
+    module = Ensemble([member for each in stored for member in members_of(each.module)])
+    write_model(folder.model, StoredModel(config, module, stored[0].tokenizers))
     return folder
 
 
@@ -53,13 +53,13 @@ def _stored(run: RunFolder) -> StoredModel:
     return read_model(run.model, torch.device("cpu"))
 
 
-def _require_one_language(runs: Sequence[RunFolder], stored: Sequence[StoredModel]) -> None:
-    """Refuse members that would mean different things by the same numbers."""
+def _require_same_vocabularies(runs: Sequence[RunFolder], stored: Sequence[StoredModel]) -> None:
+    """Raise an error if token ids have different meanings in the members."""
     for run, each in zip(runs[1:], stored[1:], strict=True):
         for side in ("source", "target"):
-            own, first = (getattr(one.tokenizers, side).fingerprint for one in (each, stored[0]))
-            if own != first:
+            fingerprints = {getattr(model.tokenizers, side).fingerprint for model in (each, stored[0])}
+            if len(fingerprints) > 1:
                 raise UserError(
-                    f"{run} and {runs[0]} do not have the same {side} vocabulary, so they cannot decode together.",
-                    hint="Put runs together that were trained on the same data with the same tokenizers.",
+                    f"{run} and {runs[0]} have different {side} vocabularies, so they cannot decode together.",
+                    hint="Choose runs with the same training data and tokenizers.",
                 )

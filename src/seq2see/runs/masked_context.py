@@ -1,4 +1,4 @@
-"""Where a model that fills blanks stands: a text, of which one place at a time is hidden from it."""
+"""The state of a masked language model for the next-token views: a text in which one position at a time is masked."""
 
 from __future__ import annotations
 
@@ -17,76 +17,77 @@ from seq2see.sequences.masking import encode_with_masks
 from seq2see.sequences.tokenizers import BOS, EOS, MASK_TEXT, Tokenizer
 
 BATCH_SIZE = 32
-"""Texts with one hidden place each that are read side by side."""
+"""Rows per batch, each with one masked position."""
 MAX_MASKED = 128
-"""Places that are hidden one by one: each takes a pass over the whole text."""
+"""Maximum number of positions that are masked one by one: each needs a forward pass over the whole text."""
 
 
 @dataclass(frozen=True)
 class MaskedContext:
-    """A model that fills blanks, and a text. Compare `GenerationContext`: here a place knows both of its sides."""
+    """A masked language model and a text. Compare `GenerationContext`: here the context is on both sides."""
 
     model: Model
     ids: list[int]
-    """The text, without <bos> and <eos>; blanks may be in it."""
+    """The token ids without <bos> and <eos>; [MASK] may be among them."""
     truncated: bool
-    """Whether some of the text is not seen, because it is longer than the model reads."""
+    """Whether the text was truncated to the limit of the model."""
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """What names the tokens."""
+        """The tokenizer of the tokens."""
         return self.model.tokenizers.source
 
-    def position(self, wanted: int) -> int:
-        """A place that can be asked for; -1 stands for the first blank, or for the last place if there is none."""
+    def position(self, index: int) -> int:
+        """Clip a position to the text; -1 is the first [MASK], or the last position without one."""
         last = len(self.ids) - 1
-        return min(wanted, last) if wanted >= 0 else next(iter(self.masked_positions), last)
+        return min(index, last) if index >= 0 else next(iter(self.masked_positions), last)
 
     @property
     def masked_positions(self) -> list[int]:
-        """The places that are hidden in the text itself."""
-        return [place for place, token in enumerate(self.ids) if token == self.tokenizer.mask_id]
+        """The positions of [MASK] in the text."""
+        return [position for position, token_id in enumerate(self.ids) if token_id == self.tokenizer.mask_id]
 
-    def scores_at(self, place: int) -> Float[Tensor, "vocab"]:
-        """Log-probabilities of what stands at a place, when it alone is hidden (beside the blanks of the text)."""
-        return self._masked_scores([place])[0]
+    def scores_at(self, position: int) -> Float[Tensor, "vocab"]:
+        """Log-probabilities of the token at a position that is masked, in addition to the masks of the text."""
+        return self._masked_scores([position])[0]
 
-    def previous_tokens(self, place: int) -> set[int]:
-        """A blank repeats nothing."""
+    def previous_tokens(self, position: int) -> set[int]:
+        """Empty: there is no repetition penalty for masked tokens."""
         return set()
 
     def position_scores(self) -> Float[Tensor, "time vocab"]:
-        """For each place, log-probabilities of what stands there when it alone is hidden (Salazar et al. 2020)."""
-        places = list(range(min(len(self.ids), MAX_MASKED)))
-        parts = [self._masked_scores(places[start : start + BATCH_SIZE]) for start in range(0, len(places), BATCH_SIZE)]
-        return torch.cat(parts)
+        """For each position, log-probabilities of its token when it alone is masked (Salazar et al. 2020)."""
+        count = min(len(self.ids), MAX_MASKED)
+        starts = range(0, count, BATCH_SIZE)
+        return torch.cat([self._masked_scores(list(range(start, min(start + BATCH_SIZE, count)))) for start in starts])
 
-    def batch_at(self, place: int) -> tuple[Batch, int]:
-        """What the model reads when it is asked for a place, and the time at which it answers."""
-        return self._batch([place]), place + 1
+    def batch_at(self, position: int) -> tuple[Batch, int]:
+        """The batch that predicts a position, and the time step of the prediction (after <bos>)."""
+        return self._batch([position]), position + 1
 
-    def _batch(self, places: list[int]) -> Batch:
-        """The text once for each place, with that place hidden; <bos> stands before the first."""
-        rows = torch.tensor([[BOS, *self.ids, EOS]]).repeat(len(places), 1)
-        numbers = torch.arange(len(places))
-        rows[numbers, torch.tensor(places) + 1] = self.tokenizer.mask_id
-        source = Sequences(rows, torch.full((len(places),), rows.size(1)))
-        return Batch(source, None, torch.full_like(rows, IGNORE_INDEX), numbers).to(self.model.device)
+    def _batch(self, positions: list[int]) -> Batch:
+        """One row of the text for each position, with that position masked."""
+        rows = torch.tensor([[BOS, *self.ids, EOS]]).repeat(len(positions), 1)
+        indices = torch.arange(len(positions))
+        rows[indices, torch.tensor(positions) + 1] = self.tokenizer.mask_id
+        source = Sequences(rows, torch.full((len(positions),), rows.size(1)))
+        return Batch(source, None, torch.full_like(rows, IGNORE_INDEX), indices).to(self.model.device)
 
-    def _masked_scores(self, places: list[int]) -> Float[Tensor, "place vocab"]:
+    def _masked_scores(self, positions: list[int]) -> Float[Tensor, "position vocab"]:
         with torch.no_grad():
-            logits = self.model.module(self._batch(places))[range(len(places)), [place + 1 for place in places]]
+            logits = self.model.module(self._batch(positions))
+            logits = logits[range(len(positions)), [position + 1 for position in positions]]
         scores = log_probabilities(logits).cpu()
-        scores[:, :FIRST_TEXT_ID] = -torch.inf  # nothing but a piece of text can fill a blank
+        scores[:, :FIRST_TEXT_ID] = -torch.inf  # special tokens are excluded
         scores[:, self.tokenizer.mask_id :] = -torch.inf
         return scores
 
 
 def masked_context(model: Model, text: str) -> MaskedContext:
-    """What a model stands before that fills blanks; [MASK] in the text is one."""
+    """The context of a masked language model for a text, with or without [MASK]."""
     tokenizer = model.tokenizers.source
     ids = encode_with_masks(text, tokenizer) if MASK_TEXT in text else tokenizer.encode(text)
     if not ids:
-        raise UserError("There is nothing to read in an empty text.", hint="Type something.")
-    longest = model.config.model.source_text.max_tokens
-    return MaskedContext(model, ids[:longest], len(ids) > longest)
+        raise UserError("The text is empty.", hint="Enter a text.")
+    max_tokens = model.config.model.source_text.max_tokens
+    return MaskedContext(model, ids[:max_tokens], len(ids) > max_tokens)

@@ -238,7 +238,7 @@ class Model:
     def _encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of the texts, not truncated."""
         if self.has_source and any(map(is_blank, texts)):
-            raise UserError("There is nothing to read in an empty text.")
+            raise UserError("The text is empty.")
         return self.tokenizers.source.encode_many(texts)
 
     def _batch(self, source: str, target: str) -> Batch:
@@ -246,7 +246,7 @@ class Model:
         if self.has_source:
             return self._teacher_forced_batch([*target_ids, EOS], Sequences.of([self._truncate(source_ids)]))
         if not source_ids + target_ids:
-            raise UserError("There is nothing to read in an empty text.")
+            raise UserError("The text is empty.")
         return self._teacher_forced_batch(source_ids + target_ids)  # running text has no <eos>
 
     def _teacher_forced_batch(self, label_ids: list[int], source: Sequences | None = None) -> Batch:

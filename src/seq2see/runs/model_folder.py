@@ -1,8 +1,8 @@
-"""The folder that holds a finished model: what it takes to use it, and nothing of its training.
+"""The folder of a finished model: everything for prediction, and nothing of the training state.
 
-`config.json` (its shape and how it decodes), `model.safetensors`, the tokenizers, `MANIFEST.json` with
-the SHA-256 of each. It is written whole under another name and then renamed; a damaged one is refused.
-The further members of an ensemble lie beside the first as `member-2.safetensors` and so on.
+It has `config.json` (model and decoding settings), `model.safetensors`, the tokenizers, and `MANIFEST.json` with the
+SHA-256 of each file. It is written under a temporary name and then renamed; a damaged folder is refused. The further
+members of an ensemble are `member-2.safetensors` and so on.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ if TYPE_CHECKING:
 
 
 class ModelConfig(Settings):
-    """What `config.json` says."""
+    """The content of `config.json`."""
 
     format: int = 1
-    """The number of this format."""
+    """The version of this format."""
     name: str
-    """The recipe the model was made by."""
+    """The recipe that trained the model."""
     step: int
-    """The training step its weights were taken at."""
+    """The training step of the weights."""
     model: ModelSettings
     decoding: Decoding
     members: tuple[ModelSettings, ...] = ()
-    """The shapes of an ensemble's members after the first; a single model has none."""
+    """The settings of an ensemble's members after the first; empty for a single model."""
 
     @staticmethod
     def of(recipe: Recipe, step: int) -> ModelConfig:
-        """What is to be said of a recipe's model."""
+        """The configuration of a recipe's model at a training step."""
         return ModelConfig(name=recipe.name, step=step, model=recipe.model, decoding=recipe.decoding)
 
     @property
     def max_prompt_tokens(self) -> int:
-        """Tokens that it goes on from, at most: an ensemble sees as far as all of its members do."""
+        """The maximum prompt length of a language model; of an ensemble, the smallest of its members."""
         return min(each.max_prompt_tokens for each in (self.model, *self.members))
 
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model with its tokenizers, as a folder holds them."""
+    """A model with its configuration and tokenizers, as stored in a folder."""
 
     config: ModelConfig
     module: LanguageModel | EncoderModel | Ensemble
@@ -72,7 +72,7 @@ class StoredModel:
 
 
 def write_model(folder: Path, stored: StoredModel) -> None:
-    """Write the folder, all at once."""
+    """Write the folder atomically."""
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     for number, member in enumerate(members_of(stored.module), 1):
@@ -88,9 +88,9 @@ def write_model(folder: Path, stored: StoredModel) -> None:
 
 
 def read_model(folder: Path, device: torch.device) -> StoredModel:
-    """Read the folder, if it is whole; one of Hugging Face's will do as well."""
+    """Read and verify a model folder, or read a Hugging Face folder."""
     if is_pretrained(folder):
-        return _read_real(folder, device)
+        return _read_pretrained(folder, device)
     try:
         tree = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError) as error:
@@ -101,37 +101,37 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
         raise _damaged(folder, f"This model is damaged: {'; '.join(faults)}.")
     tokenizers = Tokenizers.load(folder)
     members = []
-    for number, shape in enumerate((config.model, *config.members), 1):
-        members.append(build_model(shape, *tokenizers.sizes))
+    for number, settings in enumerate((config.model, *config.members), 1):
+        members.append(build_model(settings, *tokenizers.sizes))
         load_named_tensors(members[-1], from_bytes(read_verified(folder, _weights_file(number), files)))
     module = Ensemble(members) if config.members else members[0]
     return StoredModel(config, module.to(device).eval(), tokenizers)
 
 
-def _damaged(folder: Path, what: str) -> UserError:
-    """The error for a folder that is not whole; a run can write its model anew, as long as it has checkpoints."""
-    run, hint = folder.parent, "Copy it here again, or make it anew."
+def _damaged(folder: Path, message: str) -> UserError:
+    """The error for a damaged folder; a run with checkpoints can write its model again."""
+    run, hint = folder.parent, "Copy it again, or create it again."
     if (run / "checkpoints").is_dir():
-        hint = f"Delete this folder: `seq2see train {run}/recipe.toml --out {run}` then writes it anew."
-    return UserError(what, location=str(folder), hint=hint)
+        hint = f"Delete this folder, and write it again with `seq2see train {run}/recipe.toml --out {run}`."
+    return UserError(message, location=str(folder), hint=hint)
 
 
-def _read_real(folder: Path, device: torch.device) -> StoredModel:
+def _read_pretrained(folder: Path, device: torch.device) -> StoredModel:
     if folder.suffix == ".gguf":
-        from seq2see.interop.gguf_file import read_gguf  # here, because only few need it
+        from seq2see.interop.gguf_file import read_gguf  # imported here, because it is rarely used
 
-        real = read_gguf(folder)
+        pretrained = read_gguf(folder)
     elif folder.suffix == ".npz":
-        real = read_npz(folder)
+        pretrained = read_npz(folder)
     else:
-        real = read_pretrained(folder)
-    config = ModelConfig(name=folder.stem, step=0, model=real.settings, decoding=real.decoding)
-    tokenizers = Tokenizers(real.tokenizer, real.tokenizer, real.labels)
-    return StoredModel(config, real.module.to(device).eval(), tokenizers)
+        pretrained = read_pretrained(folder)
+    config = ModelConfig(name=folder.stem, step=0, model=pretrained.settings, decoding=pretrained.decoding)
+    tokenizers = Tokenizers(pretrained.tokenizer, pretrained.tokenizer, pretrained.labels)
+    return StoredModel(config, pretrained.module.to(device).eval(), tokenizers)
 
 
 def fingerprint_of(folder: Path) -> str:
-    """What changes whenever anything in a model folder does."""
+    """A hash of everything in a model folder."""
     if not is_pretrained(folder):
         return sha256(folder / MANIFEST)
     if folder.is_file():
@@ -141,7 +141,7 @@ def fingerprint_of(folder: Path) -> str:
 
 
 def members_of(module: LanguageModel | EncoderModel | Ensemble) -> list[LanguageModel | EncoderModel]:
-    """The models in an ensemble, or the one model there is."""
+    """The members of an ensemble, or the single model."""
     return [each for each in getattr(module, "learned", [module]) if isinstance(each, LanguageModel | EncoderModel)]
 
 

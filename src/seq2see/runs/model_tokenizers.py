@@ -1,4 +1,4 @@
-"""The two tokenizers of a model, its labels if it has any, and the files that hold them."""
+"""The source and target tokenizers of a model, its labels, and their files."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from seq2see.sequences.tokenizers import Tokenizer
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """How the two sides are cut into tokens; one object twice if the vocabulary is shared."""
+    """The source and target tokenizers; the same object if the vocabulary is shared."""
 
     source: Tokenizer
     target: Tokenizer
     labels: tuple[str, ...] = ()
-    """The answers, where they are no texts."""
+    """The labels of a classifier or tagger."""
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The two vocabularies' sizes; labels count as the second."""
+        """The sizes of source and target vocabulary; labels count as the target vocabulary."""
         return len(self.source), len(self.labels or self.target)
 
     @property
     def fingerprint(self) -> str:
-        """What decides which numbers texts and labels get."""
+        """A hash of the mapping from texts and labels to ids."""
         labels = hashlib.sha256(json.dumps(self.labels).encode()).hexdigest() if self.labels else ""
         return self.source.fingerprint + self.target.fingerprint + labels
 
     @property
     def shared(self) -> bool:
-        """Whether both sides have one vocabulary."""
+        """Whether source and target share one vocabulary."""
         return self.source is self.target
 
     def save(self, folder: Path) -> None:
-        """Write the files that hold them."""
+        """Write tokenizers and labels to a folder."""
         if self.labels:
             write_json(folder / "labels.json", list(self.labels))
         if self.shared:
@@ -57,36 +57,37 @@ class Tokenizers:
 
     @staticmethod
     def load(folder: Path) -> Tokenizers:
-        """Read them back from a folder."""
+        """Read tokenizers and labels from a folder."""
         if (folder / StandardScaler.file).exists():
             scale = StandardScaler.load(folder / StandardScaler.file)
             return Tokenizers(scale, scale)
         if (folder / ImageProcessor.file).exists():
-            pixels, words = ImageProcessor.load(folder / ImageProcessor.file), folder / Tokenizer.file
-            target = Tokenizer.load(words) if words.exists() else pixels
-            return Tokenizers(pixels, target, _labels(folder / "labels.json"))
+            processor, path = ImageProcessor.load(folder / ImageProcessor.file), folder / Tokenizer.file
+            target = Tokenizer.load(path) if path.exists() else processor
+            return Tokenizers(processor, target, _labels(folder / "labels.json"))
         if (folder / "tokenizer.json").exists():
-            both = _given(folder) if (folder / "token_ids.json").exists() else Tokenizer.load(folder / "tokenizer.json")
-            return Tokenizers(both, both, _labels(folder / "labels.json"))
+            has_id_map = (folder / "token_ids.json").exists()
+            tokenizer = _read_pretrained(folder) if has_id_map else Tokenizer.load(folder / "tokenizer.json")
+            return Tokenizers(tokenizer, tokenizer, _labels(folder / "labels.json"))
         return Tokenizers(
             Tokenizer.load(folder / "source_tokenizer.json"), Tokenizer.load(folder / "target_tokenizer.json")
         )
 
 
-def _given(folder: Path) -> PretrainedTokenizer:
-    """The vocabulary that a run took over from real weights, under the numbers that it had there."""
+def _read_pretrained(folder: Path) -> PretrainedTokenizer:
+    """The tokenizer that a run loaded from a pretrained model, with its id map."""
     try:
-        numbers = TokenIdMap.of(**json.loads((folder / "token_ids.json").read_bytes()))
+        id_map = TokenIdMap.of(**json.loads((folder / "token_ids.json").read_bytes()))
     except (ValueError, TypeError) as error:
-        raise UserError(f"These numbers cannot be read: {error}.", location=str(folder / "token_ids.json")) from None
-    return PretrainedTokenizer(read_pretrained_tokenizer(folder), numbers)
+        raise UserError(f"This id map cannot be read: {error}.", location=str(folder / "token_ids.json")) from None
+    return PretrainedTokenizer(read_pretrained_tokenizer(folder), id_map)
 
 
 def _labels(path: Path) -> tuple[str, ...]:
-    """The labels of a model; none if it has no file of them."""
+    """The labels of a model; none without a labels file."""
     if not path.exists():
         return ()
     labels = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or not labels:
-        raise UserError("This is not a list of labels.", location=str(path), hint="Restore it from a copy.")
+        raise UserError("This is not a list of labels.", location=str(path), hint="Restore it from a backup.")
     return tuple(labels)

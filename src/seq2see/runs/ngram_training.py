@@ -1,8 +1,7 @@
-"""Training by counting: one pass over the text instead of thousands of steps.
+"""Training of n-gram models: counting in one pass over the text instead of gradient steps.
 
-What other models learn step by step lies open here: a step is an order. First single tokens are counted, then
-pairs, and so on, and after each it is told how well the model of that order guesses the validation text. To count
-takes seconds, so a run that was stopped begins again.
+A training step counts one order: first unigrams, then bigrams, and so on. After each step the validation perplexity of
+the model of that order is logged. Counting takes seconds, so an interrupted run starts again from the beginning.
 """
 
 from __future__ import annotations
@@ -32,29 +31,30 @@ from seq2see.training.ngram_smoothing import SMOOTHINGS, load_levels
 from seq2see.training.signals import Interrupted, StopRequest
 
 DRAWN = 3
-"""Orders whose counts are drawn by rank."""
+"""The number of orders in the rank-frequency plot."""
 
 
 def train_ngram_model(recipe: Recipe, prepared: PreparedData, run: RunFolder, listener: ProgressListener) -> None:
-    """Count the training text, order by order, and write the model of the highest."""
+    """Count the n-grams of the training text, order by order, and write the model of the highest order."""
     texts, held_out = prepared.train, prepared.valid
     assert isinstance(texts, TextDataset)
     assert isinstance(held_out, TextDataset)
     settings = _settings(recipe)
-    listener.log(f"model  counting, n-grams of 1 to {settings.order} tokens, smoothed by {settings.smoothing}")
+    listener.log(f"model  n-grams of 1 to {settings.order} tokens, smoothing {settings.smoothing}")
     metrics_logger, ngrams = MetricsLogger(run.path, 0), list[NgramCounts]()
     with StopRequest() as stop:
         for each in count_ngrams(texts.ids, len(texts.tokenizer), settings.order):
             ngrams.append(each)
             module = ngram_model(recipe, ngrams)
-            found = ngram_loss(module.decoder, held_out, ngrams[0])
-            figures = {"ngrams": int(np.count_nonzero(each.counts)), "valid_loss": found.loss, "unseen_ngrams": found.unseen}
-            metrics_logger.log(each.order, **figures, tokens=len(texts.ids))
+            valid = ngram_loss(module.decoder, held_out, ngrams[0])
+            metrics = {"ngrams": int(np.count_nonzero(each.counts)), "valid_loss": valid.loss}
+            metrics["unseen_ngrams"] = valid.unseen
+            metrics_logger.log(each.order, **metrics, tokens=len(texts.ids))
             metrics_logger.flush(each.order)
-            listener.step(each.order, {"tokens": len(texts.ids), "loss": found.loss})
+            listener.step(each.order, {"tokens": len(texts.ids), "loss": valid.loss})
             listener.log(
-                f"order {each.order}   {figures['ngrams']:>9,} kinds of n-grams   valid perplexity "
-                f"{np.exp(found.loss):.2f} per {held_out.unit}   unseen {found.unseen:.1%}"
+                f"order {each.order}   {metrics['ngrams']:>9,} distinct n-grams   valid perplexity "
+                f"{np.exp(valid.loss):.2f} per {held_out.unit}   unseen {valid.unseen:.1%}"
             )
             if stop:
                 raise Interrupted(stop.number, each.order)
@@ -66,24 +66,24 @@ def train_ngram_model(recipe: Recipe, prepared: PreparedData, run: RunFolder, li
 
 
 def check_ngram_text(texts: TextDataset, order: int) -> None:
-    """Refuse a text in which there is nothing to count."""
+    """Raise an error for a text that is too short or has only one token type."""
     if len(texts.ids) < order:
         raise UserError(
-            f"The text to learn from has {len(texts.ids)} {texts.unit}s: too few for n-grams of {order}.",
+            f"The training text has {len(texts.ids)} {texts.unit}s: too few for n-grams of {order}.",
             location=texts.location,
-            hint="Give a longer text, or set decoder.order to less.",
+            hint="Provide a longer text, or reduce decoder.order.",
         )
     if len(np.unique(texts.ids)) < 2:
-        (only,) = texts.tokenizer.tokens(texts.ids[:1].tolist())
+        (token,) = texts.tokenizer.tokens(texts.ids[:1].tolist())
         raise UserError(
-            f"The text consists of nothing but '{only}': there is nothing to guess.",
+            f"The text consists only of '{token}', so there is nothing to predict.",
             location=texts.location,
-            hint="Give another text, or another target.tokenizer.",
+            hint="Provide another text, or set another target.tokenizer.",
         )
 
 
 def ngram_model(recipe: Recipe, ngrams: Sequence[NgramCounts]) -> LanguageModel:
-    """The model whose longest n-grams are the last of these."""
+    """The model whose order is the number of these counts."""
     vocab_size = ngrams[0].vocab_size
     module = build_generative_model(recipe.model.with_(**{"decoder.order": len(ngrams)}), vocab_size, vocab_size)
     load_levels(module.decoder, SMOOTHINGS[_settings(recipe).smoothing]().levels(ngrams))
@@ -92,27 +92,27 @@ def ngram_model(recipe: Recipe, ngrams: Sequence[NgramCounts]) -> LanguageModel:
 
 @dataclass(frozen=True)
 class NgramLoss:
-    """How a text that was not counted looks to a model."""
+    """The evaluation of an n-gram model on held-out text."""
 
     loss: float
     """Mean negative log-likelihood of a token, in nats."""
     unseen: float
-    """The share of its n-grams, of the model's order, that the training text has not got."""
+    """The fraction of its n-grams, of the model's order, that are not in the training text."""
 
 
 @torch.inference_mode()
-def ngram_loss(decoder: NgramDecoder, texts: TextDataset, single: NgramCounts) -> NgramLoss:
-    """How well a model guesses a text, read from its beginning to its end; `single` are the tokens it has counted."""
+def ngram_loss(decoder: NgramDecoder, texts: TextDataset, unigrams: NgramCounts) -> NgramLoss:
+    """Evaluate a model on a text, from its beginning to its end; `unigrams` are the training counts of order 1."""
     ids = torch.from_numpy(texts.ids.astype(np.int64)).to(decoder.unigrams.device)
     probabilities, lengths = decoder.score_text(ids)
-    known = np.where(single.counts[texts.ids] > 0, lengths.cpu().numpy(), 0)
-    return NgramLoss(float(-probabilities.double().log().mean()), float(np.mean(known < decoder.order)))
+    seen_lengths = np.where(unigrams.counts[texts.ids] > 0, lengths.cpu().numpy(), 0)
+    return NgramLoss(float(-probabilities.double().log().mean()), float(np.mean(seen_lengths < decoder.order)))
 
 
 def frequencies(ngrams: NgramCounts) -> dict[str, list[int]]:
-    """How often the n-grams of an order were counted: each count there is, and how many have it."""
-    counts, times = np.unique(ngrams.counts[ngrams.counts > 0], return_counts=True)
-    return {"counts": counts[::-1].tolist(), "frequencies": times[::-1].tolist()}
+    """The frequencies of frequencies of an order: each count, and the number of n-grams that have it."""
+    counts, numbers = np.unique(ngrams.counts[ngrams.counts > 0], return_counts=True)
+    return {"counts": counts[::-1].tolist(), "frequencies": numbers[::-1].tolist()}
 
 
 def _settings(recipe: Recipe) -> NgramSettings:

@@ -1,10 +1,10 @@
-"""A file of answers that a kill at any moment cannot spoil.
+"""A file of predictions that can be resumed after the process was killed at any moment.
 
-The file itself is the record: its complete lines are done, a torn last one is cut off, and the next call goes on
-behind them. Beside it, as long as it is not finished, lies `FILE.progress.json` with what the answers depend on:
-the model, the settings, and a hash of the lines read so far. It is written before the answers of a window are, so
-every answer in the file is covered by it; and whoever comes back with another model, other settings or other lines
-is told so, instead of getting a file that is half this and half that.
+The file itself is the record: its complete lines are kept, an incomplete last line is removed, and the next call
+continues after them. An unfinished file has a companion `FILE.progress.json` with everything that the predictions
+depend on: the model, the settings, and a hash of the lines read so far. It is written before the predictions of a
+window, so it covers every prediction in the file. A call with another model, other settings or other lines is an error,
+so that one file never mixes the predictions of two configurations.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ FORMAT = 1
 
 
 class OutputFile:
-    """Answers to lines in their order, `lines_per_input` lines of the file for each."""
+    """The outputs of input lines in their order, `lines_per_input` lines of the file for each."""
 
     def __init__(self, path: Path, provenance: Mapping[str, Any], lines_per_input: int = 1):
         self.path, self.provenance, self.lines_per_input = path, dict(provenance), lines_per_input
         self.note = path.parent / f"{path.name}.progress.json"
         self.output_count = 0
-        """How many lines have their complete answer in the file."""
-        self._covered: dict[str, Any] | None = None  # the window that was being written when it was killed
+        """The number of input lines with complete output in the file."""
+        self._covered: dict[str, Any] | None = None  # the window that was written when the last call stopped
         self._file: FileIO | None = None
         self._is_new = False
 
@@ -46,7 +46,7 @@ class OutputFile:
                 self._resume(before)
             elif self.path.stat().st_size:
                 raise UserError(
-                    "This file exists already, and it is not an unfinished file of answers.",
+                    "This file already exists, and it is not an unfinished file of predictions.",
                     location=str(self.path),
                     hint="Name another file with --out, or delete this one.",
                 )
@@ -62,72 +62,72 @@ class OutputFile:
         self._file.close()
 
     def is_pending(self, window: LineWindow) -> bool:
-        """Whether some of the window's lines are still to be answered; the lines must be those of the last time."""
+        """Whether some lines of the window have no output yet; raises an error if the lines have changed."""
         covered = self._covered
         if covered and window.start <= covered["start"] < window.end:
             if (window.start, window.end, window.sha256) != (covered["start"], covered["end"], covered["sha256"]):
-                raise self._refusal("The lines to be answered are not those of the last time.")
+                raise self._refusal("The input lines differ from those of the last call.")
             self._covered = None
         return window.end > self.output_count
 
-    def write(self, window: LineWindow, answers: Iterable[str]) -> None:
-        """Append a window's answers, without those that are there already; they are on the disk in the end."""
+    def write(self, window: LineWindow, outputs: Iterable[str]) -> None:
+        """Append the outputs of a window, except those already in the file, and sync them to the disk."""
         assert self._file is not None
-        now = {"start": window.start, "end": window.end, "sha256": window.sha256}
-        new = [answer + "\n" for number, answer in enumerate(answers, window.start) if number >= self.output_count]
+        current = {"start": window.start, "end": window.end, "sha256": window.sha256}
+        new = [output + "\n" for number, output in enumerate(outputs, window.start) if number >= self.output_count]
         rest = memoryview("".join(new).encode("utf-8", "surrogatepass"))
         try:
-            write_json(self.note, {"format": FORMAT, "window": now, "provenance": self.provenance})
+            write_json(self.note, {"format": FORMAT, "window": current, "provenance": self.provenance})
             while rest:
                 rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
         except OSError as error:
-            hint = "Make room; the same command then goes on from there."
+            hint = "Free some disk space; the same command then continues."
             raise UserError(
-                f"The answers cannot be written ({error.strerror}).", location=str(self.path), hint=hint
+                f"The predictions cannot be written ({error.strerror}).", location=str(self.path), hint=hint
             ) from None
         self.output_count = window.end
 
     def finish(self) -> None:
-        """All lines are answered: the file is no longer an unfinished one."""
+        """Mark the file as finished."""
         if self._covered:
-            raise self._refusal("There are fewer lines to be answered than the last time.")
+            raise self._refusal("There are fewer input lines than in the last call.")
         self.note.unlink(missing_ok=True)
         sync_folder(self.path.parent)
 
     def complete(self) -> tuple[int, int]:
-        """How many answers are complete, and where the last of them ends."""
-        lines, place, ends = 0, 0, 0
+        """The number of complete outputs, and the file position after the last of them."""
+        lines, position, end = 0, 0, 0
         with self.path.open("rb") as file:
-            while piece := file.read(CHUNK_BYTES):
-                at = piece.find(b"\n")
-                while at >= 0:
+            while chunk := file.read(CHUNK_BYTES):
+                line_end = chunk.find(b"\n")
+                while line_end >= 0:
                     lines += 1
                     if lines % self.lines_per_input == 0:
-                        ends = place + at + 1
-                    at = piece.find(b"\n", at + 1)
-                place += len(piece)
-        return lines // self.lines_per_input, ends
+                        end = position + line_end + 1
+                    line_end = chunk.find(b"\n", line_end + 1)
+                position += len(chunk)
+        return lines // self.lines_per_input, end
 
     def _open(self) -> FileIO:
         if self.path.exists() and not self.path.is_file():
             raise UserError("This is not a plain file.", location=str(self.path), hint="Name another one with --out.")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            file = FileIO(self.path, "ab")  # without a buffer, so that nothing is left to be written when it is closed
+            file = FileIO(self.path, "ab")  # unbuffered, so that closing writes nothing
         except OSError as error:
-            what = f"This file cannot be written ({error.strerror})."
-            raise UserError(what, location=str(self.path), hint="Name another one with --out.") from None
+            message = f"This file cannot be written ({error.strerror})."
+            raise UserError(message, location=str(self.path), hint="Name another one with --out.") from None
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it goes away with the process, however that ends
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released by the system when the process ends
         except BlockingIOError:
             file.close()
-            what = "Another process is writing to this file."
-            raise UserError(what, location=str(self.path), hint="Wait for it, or name another one.") from None
+            message = "Another process is writing to this file."
+            raise UserError(message, location=str(self.path), hint="Wait for it, or name another file.") from None
         return file
 
     def _read_progress(self) -> dict[str, Any] | None:
-        """What was written down the last time, if there was one."""
+        """The content of the progress file; None without one."""
         try:
             note = json.loads(self.note.read_bytes())
             assert note["format"] == FORMAT
@@ -137,31 +137,31 @@ class OutputFile:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, LookupError, TypeError, AssertionError):
-            raise self._refusal("The note beside it cannot be read.") from None
+            raise self._refusal("Its progress file cannot be read.") from None
         return note
 
     def _resume(self, before: dict[str, Any]) -> None:
         assert self._file is not None
         self.output_count, size = self.complete()
-        if not self.output_count:  # nothing was written yet, so nothing has to fit
+        if not self.output_count:  # without complete outputs there is nothing to check
             self._file.truncate(0)
             return
         self._covered = before["window"]
-        for path, was, now in _differences(before["provenance"], self.provenance):
-            raise self._refusal(f"It was begun with {path} = {was}, and now it is {now}.")
+        for path, old, new in _differences(before["provenance"], self.provenance):
+            raise self._refusal(f"It was started with {path} = {old}, and now {path} = {new}.")
         if not self._covered["start"] <= self.output_count <= self._covered["end"]:
-            raise self._refusal(f"It was changed: it holds {self.output_count:,} answers, which it cannot.")
+            raise self._refusal(f"It was modified: {self.output_count:,} predictions do not match its progress file.")
         self._file.truncate(size)
 
-    def _refusal(self, what: str) -> UserError:
-        hint = f"To begin anew, delete it and {self.note.name}; to keep it, name another file with --out."
-        return UserError(what, location=str(self.path), hint=hint)
+    def _refusal(self, message: str) -> UserError:
+        hint = f"To start again, delete it and {self.note.name}; to keep it, name another file with --out."
+        return UserError(message, location=str(self.path), hint=hint)
 
 
-def _differences(before: Any, now: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
-    """Where two trees of settings differ: the dotted path, what stood there, and what stands there now."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key in [*now, *(key for key in before if key not in now)]:
-            yield from _differences(before.get(key), now.get(key), f"{path}.{key}".lstrip("."))
-    elif json.dumps(before) != json.dumps(now):
-        yield path, json.dumps(before, ensure_ascii=False), json.dumps(now, ensure_ascii=False)
+def _differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
+    """The differences of two trees of settings: dotted path, old value and new value."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in [*after, *(key for key in before if key not in after)]:
+            yield from _differences(before.get(key), after.get(key), f"{path}.{key}".lstrip("."))
+    elif json.dumps(before) != json.dumps(after):
+        yield path, json.dumps(before, ensure_ascii=False), json.dumps(after, ensure_ascii=False)

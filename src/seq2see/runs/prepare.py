@@ -1,4 +1,4 @@
-"""From a recipe's corpus to numbers: splits, tokenizers, and sets of encoded pairs."""
+"""Data preparation: from a recipe's corpus to splits, tokenizers and encoded datasets."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from seq2see.sources.texts import UserTexts
 from seq2see.sources.user_pairs import UserPairs
 
 EncodedData = PairDataset | TextDataset | ImageDataset
-"""Examples as numbers: pairs, windows of running text, or images."""
+"""Encoded examples: pairs, windows of running text, or images."""
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    """Everything training needs to know of the data."""
+    """The data that training needs."""
 
     splits: Splits
     tokenizers: Tokenizers
     train: EncodedData
     valid: EncodedData
     fingerprints: dict[str, str]
-    reports: list[dict[str, Any]]  # what the strict reader found in the user's own files
-    split_fingerprints: dict[str, SplitFingerprint]  # what each split will be known by
+    reports: list[dict[str, Any]]  # the issues found in user files
+    split_fingerprints: dict[str, SplitFingerprint]  # to detect changed data at evaluation
 
 
 def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
-    """The recipe's splits, and the reader's reports if the data are files of the user's own."""
+    """Read the recipe's splits; also returns the data reports of user files."""
     if isinstance(recipe.corpus, VideoCorpus):
         assert isinstance(recipe.source, VideoSource)
         splits, reports = recipe.corpus.videos(recipe.source.image_size, recipe.source.channels, recipe.source.frames)
@@ -67,17 +67,17 @@ def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
 
 
 def evaluation_examples(recipe: Recipe) -> Any:
-    """The examples that a run of this recipe is judged on: the test split, or that of validation if there is none."""
+    """The examples that a run of this recipe is evaluated on: the test split, or without one the validation split."""
     corpus = recipe.corpus
     if "size" in type(corpus).model_fields and not isinstance(recipe.target, Series):
-        # Generated: what is tested on does not depend on how much is trained on, which would take a while.
+        # A generated corpus: the test split does not depend on the size of the training split, so that is set to 1.
         recipe = recipe.model_copy(update={"corpus": corpus.model_copy(update={"size": 1})})
     splits, _ = read_corpus(recipe)
     return splits.get("test") or splits["valid"]
 
 
 def learn_tokenizers(recipe: Recipe, train: Sequence[Example]) -> Tokenizers:
-    """Learn how to cut text into tokens, from the training pairs alone."""
+    """Learn the tokenizers from the training examples only."""
     if not recipe.generates:
         return task_of(recipe).learn_tokenizers(recipe, train)
     sources, targets, text = [each.source for each in train], [each.target for each in train], recipe.target_text
@@ -85,41 +85,41 @@ def learn_tokenizers(recipe: Recipe, train: Sequence[Example]) -> Tokenizers:
         captions = [caption for each in train for caption in each.all_references]
         return Tokenizers(image_processor(recipe.source), train_tokenizer(text.tokenizer, captions))
     if recipe.source is None or text.vocabulary == "shared":
-        both = train_tokenizer(text.tokenizer, targets if recipe.source is None else sources + targets)
-        return Tokenizers(both, both)
+        tokenizer = train_tokenizer(text.tokenizer, targets if recipe.source is None else sources + targets)
+        return Tokenizers(tokenizer, tokenizer)
     return Tokenizers(train_tokenizer(recipe.source_text.tokenizer, sources), train_tokenizer(text.tokenizer, targets))
 
 
 def image_processor(image: ImageSource) -> ImageProcessor:
-    """How images or videos are seen."""
+    """The preprocessing of images or videos."""
     if isinstance(image, VideoSource):
         return VideoProcessor(image.image_size, image.channels, image.frames)
     return ImageProcessor(image.image_size, image.channels)
 
 
 def context_before(decoder: Settings | None) -> int:
-    """Tokens before a window that its reader is shown: all that a model can see whose past has an end, else none."""
+    """The number of context tokens before each window: those of an n-gram or MLP model, else none."""
     if isinstance(decoder, MLPDecoderSettings):
         return decoder.context
     return decoder.order - 1 if isinstance(decoder, NgramSettings) else 0
 
 
 def encode(recipe: Recipe, tokenizers: Tokenizers, examples: Sequence[Example]) -> EncodedData:
-    """A set of examples as numbers."""
+    """Encode examples as a dataset."""
     if not recipe.generates:
         return task_of(recipe).encode(recipe, tokenizers, examples)
-    longest = recipe.target_text.max_tokens
+    max_tokens = recipe.target_text.max_tokens
     if recipe.source is None:
-        return TextDataset(examples, tokenizers.target, longest, context_before(recipe.decoder))
+        return TextDataset(examples, tokenizers.target, max_tokens, context_before(recipe.decoder))
     if isinstance(examples, ImageExamples):
-        return CaptionDataset(examples, tokenizers.target, longest, pick_device())
+        return CaptionDataset(examples, tokenizers.target, max_tokens, pick_device())
     return PairDataset(
-        examples, tokenizers.source, tokenizers.target, longest, source_max_tokens=recipe.source_text.max_tokens
+        examples, tokenizers.source, tokenizers.target, max_tokens, source_max_tokens=recipe.source_text.max_tokens
     )
 
 
 def bpe_dropout_pairs(recipe: Recipe, train: PairDataset) -> BPEDropoutDataset:
-    """The training pairs as the epochs see them: cut anew each time on a side whose tokenizer has dropout."""
+    """The training pairs of each epoch, tokenized anew in columns with BPE-dropout."""
     tokenizers = {"source": recipe.source_text.tokenizer}
     if recipe.generates:
         tokenizers["target"] = recipe.target_text.tokenizer
@@ -128,10 +128,10 @@ def bpe_dropout_pairs(recipe: Recipe, train: PairDataset) -> BPEDropoutDataset:
 
 
 def prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
-    """Read, hold out, learn the vocabularies, encode; everything worth knowing is said."""
+    """Read the corpus, learn the vocabularies, encode the splits, and log a summary and warnings."""
     try:
         return _prepare(recipe, log)
-    except UserError as error:  # what a set as a whole is blamed for has no line, but it has files
+    except UserError as error:  # an error of a whole dataset gets the location of its files
         files = ", ".join(getattr(recipe.corpus, "paths", ()))
         raise UserError(error.message, location=error.location or files, hint=error.hint) from None
 
@@ -139,23 +139,21 @@ def prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
 def _prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
     splits, reports = read_corpus(recipe)
     if not splits["train"]:
-        raise UserError("There is nothing to learn from.", hint="Give more data.")
+        raise UserError("There are no training examples.", hint="Provide more data.")
     tokenizers = learn_tokenizers(recipe, splits["train"])
     train = encode(recipe, tokenizers, splits["train"])
     valid = encode(recipe, tokenizers, splits["valid"])
-    if not recipe.generates:  # an answer that nobody can learn is told now, not when everything is learned
+    if not recipe.generates:  # refuse labels that are not in the training data before training
         for name in splits.keys() - {"train", "valid"}:
             encode(recipe, tokenizers, splits[name])
     log(f"data   {_data_summary(splits, recipe, tokenizers)}")
-    read = [line for report in reports for line in report.to_lines(shown=1)]
-    for warning in [*read, *train.warnings(), *valid.warnings()]:
+    report_lines = [line for report in reports for line in report.to_lines(shown=1)]
+    for warning in [*report_lines, *train.warnings(), *valid.warnings()]:
         log(f"note   {warning}")
-    split_fingerprints, learned = (
-        {name: split_fingerprint(examples) for name, examples in splits.items()},
-        splits["train"],
-    )
+    split_fingerprints = {name: split_fingerprint(examples) for name, examples in splits.items()}
+    examples = splits["train"]
     fingerprints = {
-        "data": learned.fingerprint if isinstance(learned, ImageExamples) else split_fingerprints["train"]["sha256"],
+        "data": examples.fingerprint if isinstance(examples, ImageExamples) else split_fingerprints["train"]["sha256"],
         "vocabulary": tokenizers.fingerprint,
     }
     return PreparedData(
@@ -164,10 +162,10 @@ def _prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
 
 
 def _data_summary(splits: Splits, recipe: Recipe, tokenizers: Tokenizers) -> str:
-    """How much data there is, in pairs or in characters of running text, and in how many kinds of tokens."""
+    """The sizes of the splits (pairs, texts, images, characters or values) and of the vocabularies."""
     if isinstance(recipe.target, Series):
-        lines = {name: sum(each.target.count("\n") for each in examples) for name, examples in splits.items()}
-        return ", ".join(f"{name} {size:,}" for name, size in lines.items()) + " values"
+        sizes = {name: sum(each.target.count("\n") for each in examples) for name, examples in splits.items()}
+        return ", ".join(f"{name} {size:,}" for name, size in sizes.items()) + " values"
     if recipe.is_running_text:
         sizes = {name: sum(len(example.target) for example in examples) for name, examples in splits.items()}
         unit, vocabulary = "characters", f"{tokenizers.sizes[1]:,}"
@@ -177,8 +175,8 @@ def _data_summary(splits: Splits, recipe: Recipe, tokenizers: Tokenizers) -> str
         if not recipe.generates:
             unit, vocabulary = "texts", f"{tokenizers.sizes[0]:,}, labels {tokenizers.sizes[1]:,}"
         if isinstance(recipe.source, ImageSource):
-            told, side = ", ".join(f"{name} {size:,}" for name, size in sizes.items()), recipe.source.image_size
-            said = "vocabulary" if recipe.generates else "labels"
+            counts, pixels = ", ".join(f"{name} {size:,}" for name, size in sizes.items()), recipe.source.image_size
+            classes = "vocabulary" if recipe.generates else "labels"
             unit = f"videos of {recipe.source.frames} frames" if isinstance(recipe.source, VideoSource) else "images"
-            return f"{told} {unit} of {side} x {side}; {said} {tokenizers.sizes[1]:,}"
+            return f"{counts} {unit} of {pixels} x {pixels}; {classes} {tokenizers.sizes[1]:,}"
     return ", ".join(f"{name} {size:,}" for name, size in sizes.items()) + f" {unit}; vocabulary {vocabulary}"

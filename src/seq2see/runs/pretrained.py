@@ -1,8 +1,8 @@
-"""Starting from what a model has learned: its tokenizer and the weights that read (Devlin et al. 2019, section 4).
+"""Fine-tuning: the tokenizer and the encoder weights of a pretrained model (Devlin et al. 2019, section 4).
 
-The model is that of a run, or one that other people trained. A head is made for one question, so it is never taken
-over. Everything that reads must be the same in both; a recipe that names a model to start from therefore takes that
-model's `[source]` and `[encoder]`.
+The pretrained model is a run of our own, or a Hugging Face folder. The head belongs to one task, so it is never loaded.
+Source embedding and encoder must be equal in both models; a recipe with `pretrained` therefore uses the `[source]` and
+`[encoder]` settings of that model.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from seq2see.runs.recipe import Recipe
 
 ENCODER_PREFIXES = ("source.", "encoder.")
-"""The beginnings of the names of weights that are taken over."""
+"""The prefixes of the weights that are loaded."""
 MAY_DIFFER = ("dropout", "drop_path", "max_tokens", "max_positions", "image_size")
-"""Settings that may be others than those of the model that is started from."""
+"""Settings that may differ from those of the pretrained model."""
 
 
 def with_pretrained_encoder(recipe: Recipe) -> Recipe:
-    """The recipe with the reading parts of the model that it starts from, which is named by its full path."""
+    """The recipe with the source and encoder settings of its pretrained model, which is stored by its absolute path."""
     if recipe.pretrained is None:
         return recipe
     model = _stored(recipe.pretrained).config.model
@@ -44,33 +44,33 @@ def with_pretrained_encoder(recipe: Recipe) -> Recipe:
 
 
 def check_pretrained(recipe: Recipe) -> None:
-    """Refuse to read otherwise than the model that is started from; known before any data are read.
+    """Raise an error if source or encoder settings differ from the pretrained model, before data are read.
 
-    Some settings change no weight's shape (heads, the tokenizer), and would spoil what was learned without a murmur.
+    Some settings (the number of heads, the tokenizer) change no weight's shape, so loading would not fail.
     """
     if recipe.pretrained is None:
         return
     model = _stored(recipe.pretrained).config.model
     for slot in ENCODER_PREFIXES:
-        mine, theirs = (_compared_settings(getattr(each, slot.rstrip("."))) for each in (recipe, model))
-        for name in sorted(mine.keys() | theirs.keys()):
-            if mine.get(name) != theirs.get(name):
-                values = " and ".join(str(each.get(name, "not there")) for each in (mine, theirs))
+        own, other = (_compared_settings(getattr(each, slot.rstrip("."))) for each in (recipe, model))
+        for name in sorted(own.keys() | other.keys()):
+            if own.get(name) != other.get(name):
+                values = " and ".join(str(each.get(name, "missing")) for each in (own, other))
                 raise UserError(
-                    f"{slot}{name} is not the same in this recipe and in the model that it starts from: {values}.",
+                    f"{slot}{name} differs between this recipe and its pretrained model: {values}.",
                     location=recipe.pretrained,
-                    hint="Leave [source] and [encoder] as they are there; dropout and side may differ.",
+                    hint="Leave [source] and [encoder] as in that model; only dropout and sizes may differ.",
                 )
 
 
 def _compared_settings(part: Settings | None) -> dict[str, Any]:
-    """Settings by their paths, less those that a start leaves free."""
-    found = [(path, value) for path, value, _ in walk(part) if not isinstance(value, type)] if part is not None else []
-    return {path: value for path, value in found if path.rpartition(".")[2] not in MAY_DIFFER}
+    """Settings by path, without those that may differ."""
+    settings = [] if part is None else [(path, value) for path, value, _ in walk(part) if not isinstance(value, type)]
+    return {path: value for path, value in settings if path.rpartition(".")[2] not in MAY_DIFFER}
 
 
 def source_tokenizer(recipe: Recipe, texts: Sequence[str]) -> Tokenizer:
-    """How the source is cut: as the model that is started from does it, or learned from texts."""
+    """The tokenizer of the pretrained model, or one learned from texts."""
     if recipe.pretrained is not None:
         return _stored(recipe.pretrained).tokenizers.source
     return train_tokenizer(recipe.source_text.tokenizer, texts)
@@ -78,22 +78,22 @@ def source_tokenizer(recipe: Recipe, texts: Sequence[str]) -> Tokenizer:
 
 @torch.no_grad()
 def load_pretrained_encoder(model: nn.Module, run: str) -> None:
-    """Put the reading weights of another model into this one; positions of an image of another size are read off."""
-    begun: Any = _stored(run).module
-    stored = {name: tensor for name, tensor in named_tensors(begun).items() if name.startswith(ENCODER_PREFIXES)}
-    mine, theirs = (getattr(getattr(each, "source", None), "positions", None) for each in (model, begun))
-    if isinstance(mine, LearnedPositions2d) and isinstance(theirs, LearnedPositions2d):
-        stored["source.positions.table.weight"] = theirs(mine.grid)[0]
-    places = {name: tensor for name, tensor in named_tensors(model).items() if name.startswith(ENCODER_PREFIXES)}
-    for name in sorted({*stored, *places}):
-        if name not in stored or name not in places or stored[name].shape != places[name].shape:
+    """Load the encoder weights of another model; 2-d position embeddings are interpolated to another image size."""
+    pretrained: Any = _stored(run).module
+    stored = {name: tensor for name, tensor in named_tensors(pretrained).items() if name.startswith(ENCODER_PREFIXES)}
+    new, old = (getattr(getattr(each, "source", None), "positions", None) for each in (model, pretrained))
+    if isinstance(new, LearnedPositions2d) and isinstance(old, LearnedPositions2d):
+        stored["source.positions.table.weight"] = old(new.grid)[0]
+    weights = {name: tensor for name, tensor in named_tensors(model).items() if name.startswith(ENCODER_PREFIXES)}
+    for name in sorted({*stored, *weights}):
+        if name not in stored or name not in weights or stored[name].shape != weights[name].shape:
             raise UserError(
-                f"The weight '{name}' is not the same in this recipe and in the run that it starts from.",
+                f"The weight '{name}' is missing or has another shape in this recipe or its pretrained model.",
                 location=run,
-                hint="Leave [source] and [encoder] as they are there; dropout and side may differ.",
+                hint="Leave [source] and [encoder] as in that model; only dropout and sizes may differ.",
             )
-    for name, place in places.items():
-        place.copy_(stored[name])
+    for name, weight in weights.items():
+        weight.copy_(stored[name])
 
 
 def _stored(name: str) -> StoredModel:
@@ -101,9 +101,9 @@ def _stored(name: str) -> StoredModel:
     if not is_pretrained(path):
         run = find_run(name)
         if not run.finished:
-            raise UserError("This run is not finished, so nothing can start from it.", location=str(run))
+            raise UserError("This run is not finished, so it has no weights to fine-tune.", location=str(run))
         path = run.model
     stored = read_model(path, torch.device("cpu"))
     if stored.config.model.generates:
-        raise UserError("This model writes; only one that reads can be started from.", location=name)
+        raise UserError("This is a generative model; only encoder-only models can be fine-tuned.", location=name)
     return stored

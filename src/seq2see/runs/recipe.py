@@ -1,4 +1,4 @@
-"""The recipe: everything that decides a run, in one frozen tree of named slots."""
+"""The recipe: all settings of a run, as one frozen tree."""
 
 from __future__ import annotations
 
@@ -71,101 +71,101 @@ OBJECTIVES: dict[type, type[Settings]] = {
     Tags: Classification,
     Series: NextValue,
 }
-"""Which question goes with which answer."""
+"""The training objective for each kind of target."""
 
 
 class Recipe(ModelSettings):
-    """A task: its data, its model, how it is trained, decoded and judged."""
+    """All settings of a run: data, model, training, decoding and evaluation."""
 
     name: str
-    """The name of the recipe; run folders are called after it."""
+    """The name of the recipe, and of its run folders."""
     corpus: Corpus
-    """Where the examples come from."""
+    """The source of the examples."""
     augmentation: Augmentation | None = None
     pretrained: str | None = None
-    """Of a model that only reads: a run, or a BERT or ViT, whose tokenizer and reading parts it starts from."""
+    """For encoder-only models: a run, a BERT or a ViT whose tokenizer and encoder are fine-tuned."""
     objective: Annotated[Objective, Field(discriminator="kind"), default_kind("next-token")] = NextToken()
-    """What is asked of the model; it goes with the target."""
+    """The training objective; it must match the kind of the target."""
     training: Training = Training()
     decoding: Decoding = Decoding(max_new_tokens=100)
     metrics: tuple[Metric, ...] = ("bleu", "chrf", "exact_match")
-    """What an evaluation reports."""
+    """The metrics that an evaluation computes."""
 
     @property
     def is_running_text(self) -> bool:
-        """Whether it learns from running text: a language model does, and so does whoever guesses hidden tokens."""
+        """Whether it trains on running text: language models and masked language models do."""
         return self.source is None or isinstance(self.target, MaskedTokensTarget | MaskedTokensNSPTarget)
 
     @model_validator(mode="after")
     def check_running_text(self) -> Recipe:
-        """What a model of running text would ignore is refused."""
+        """Refuse settings that have no effect on running text."""
         if self.is_running_text:
             if self.training.batches == "packed":
-                raise ValueError("windows of running text are full as they are: set training.batches=bucketed")
+                raise ValueError("windows of running text have no padding to save: set training.batches=bucketed")
             if self.metrics:
-                raise ValueError("running text is judged by perplexity alone: set metrics=[]")
+                raise ValueError("running text is evaluated by perplexity only: set metrics=[]")
             if isinstance(self.target, Series):
                 return self
             side, text = ("target", self.target_text) if self.source is None else ("source", self.source_text)
             if isinstance(text.tokenizer, BPE) and text.tokenizer.dropout:
-                raise ValueError(f"running text is cut once: set {side}.tokenizer.dropout=0")
+                raise ValueError(f"running text is tokenized once: set {side}.tokenizer.dropout=0")
         return self
 
     @model_validator(mode="after")
     def check_objective(self) -> Recipe:
-        """A question that the model has no answer to is refused."""
+        """Refuse an objective that does not match the target."""
         if isinstance(self.target, EmbeddingTarget):
-            raise ValueError("vectors come with real weights, and no recipe teaches them: set target.kind=label, say")
-        wanted = OBJECTIVES[type(self.target)]
+            raise ValueError("embedding models are pretrained, not trained by recipes: set target.kind=label")
+        objective = OBJECTIVES[type(self.target)]
         if not self.generates and self.metrics:
-            raise ValueError("metrics are for texts that are written: set metrics=[]")
+            raise ValueError("metrics are for generated texts: set metrics=[]")
         tokenizer = self.source.tokenizer if isinstance(self.source, Text) else None
         if isinstance(self.target, Tags) and isinstance(tokenizer, BPE) and tokenizer.dropout:
-            raise ValueError("tagged words are cut once: set source.tokenizer.dropout=0")
+            raise ValueError("tagged words are tokenized once: set source.tokenizer.dropout=0")
         if self.decoder is not None and self.pretrained is not None:
-            raise ValueError("only models that read can start from a run: leave out start")
-        if type(self.objective) is not wanted:
-            kind = wanted.model_fields["kind"].default
+            raise ValueError("only encoder-only models can start from pretrained weights: leave out pretrained")
+        if type(self.objective) is not objective:
+            kind = objective.model_fields["kind"].default
             raise ValueError(f"target.kind={self.target.kind} goes with objective.kind={kind}")
         return self
 
     @model_validator(mode="after")
     def check_images(self) -> Recipe:
-        """Images come from corpora of images, and texts do not."""
+        """Refuse a corpus whose kind (text, image or video) does not match the source."""
         kind = "image" if isinstance(self.corpus, ImageCorpus) else "text"
         kind = "video" if isinstance(self.corpus, VideoCorpus) else kind
         if (self.source.kind if isinstance(self.source, ImageSource) else "text") != kind:
             raise ValueError(f"corpus.kind={self.corpus.kind} goes with source.kind={kind}")
         if self.augmentation is not None and not isinstance(self.source, ImageSource):
-            raise ValueError("only images have views: leave out [views]")
+            raise ValueError("only images have augmentation: leave out [augmentation]")
         if isinstance(self.source, VideoSource) and self.augmentation is not None:
-            raise ValueError("videos have no views: leave out [views]")
+            raise ValueError("videos have no augmentation: leave out [augmentation]")
         if self.generates and self.augmentation is not None and (self.augmentation.mixup or self.augmentation.cutmix):
-            raise ValueError("two images in one have no caption: set augmentation.mixup=0 and augmentation.cutmix=0")
+            raise ValueError("mixed images have no caption: set augmentation.mixup=0 and augmentation.cutmix=0")
         return self
 
     @model_validator(mode="after")
     def check_batches(self) -> Recipe:
-        """Lines with several texts are for models that a mask can keep from walking from one text to the next."""
+        """Refuse packed batches for models without an attention mask between the packed texts."""
         if self.training.batches == "packed" and self.encoder is not None:
             if not self.generates:
-                raise ValueError("packed batches are for models that write: set training.batches=bucketed")
-            walking = [side for side in ("encoder", "decoder") if getattr(self, side).kind != "transformer"]
-            if walking:
-                raise ValueError(f"packed batches need a Transformer as {walking[0]}: set training.batches=bucketed")
+                raise ValueError("packed batches are for generative models: set training.batches=bucketed")
+            unmasked = [side for side in ("encoder", "decoder") if getattr(self, side).kind != "transformer"]
+            if unmasked:
+                raise ValueError(f"packed batches need a Transformer as {unmasked[0]}: set training.batches=bucketed")
             if self.objective.feeding.kind != "teacher":
                 raise ValueError("packed batches need objective.feeding.kind=teacher: or set training.batches=bucketed")
         return self
 
     @model_validator(mode="after")
     def check_contiguous(self) -> Recipe:
-        """Streams are for whoever carries a state that does not grow, and is fed the text itself."""
+        """Refuse contiguous batches for models without a recurrent state, and without teacher forcing."""
         if self.training.batches != "contiguous":
             return self
         if not isinstance(self.decoder, RecurrentDecoderSettings) or self.encoder is not None:
             raise ValueError("contiguous batches are for recurrent language models: set training.batches=bucketed")
         if self.target_text.embedding.positions != "none":
-            raise ValueError("a stream has no end, so its places have no numbers: set target.embedding.positions=none")
+            raise ValueError("contiguous batches have no last position: set target.embedding.positions=none")
         assert isinstance(self.objective, NextToken)
         if self.objective.feeding.kind != "teacher" or self.objective.r_drop:
             raise ValueError(
@@ -175,29 +175,30 @@ class Recipe(ModelSettings):
 
     @model_validator(mode="after")
     def check_ngram(self) -> Recipe:
-        """What counting would ignore is refused."""
+        """Refuse settings that have no effect on an n-gram model."""
         if isinstance(self.decoder, NgramSettings):
-            for name, given, usual in (
+            for name, value, default in (
                 ("training", self.training, Training()), ("objective", self.objective, NextToken()),
-                ("target.embedding", self.target_text.embedding, TokenEmbeddingSettings()), ("target.head", self.target_text.head, "tied"),
+                ("target.embedding", self.target_text.embedding, TokenEmbeddingSettings()),
+                ("target.head", self.target_text.head, "tied"),
             ):  # fmt: skip
-                if given != usual:
+                if value != default:
                     raise ValueError(
-                        f"a text is counted in one pass, without vectors: leave {name} as the recipe ngram has it"
+                        f"an n-gram model has no embeddings and no optimizer: leave {name} as in the recipe ngram"
                     )
         return self
 
     @property
     def unit(self) -> str:
-        """What a step asks for so many of, in short."""
+        """The unit of the training speed."""
         return "images" if isinstance(self.target, ImageLabel) else "tok"
 
     @property
     def steps(self) -> int:
-        """How many steps training takes: those of the optimizer, or one for each order that is counted."""
+        """The number of training steps; an n-gram model has one for each order."""
         return self.decoder.order if isinstance(self.decoder, NgramSettings) else self.training.steps
 
     @property
     def model(self) -> ModelSettings:
-        """The slots that decide the model's shape."""
+        """The settings of the model."""
         return ModelSettings(source=self.source, target=self.target, encoder=self.encoder, decoder=self.decoder)

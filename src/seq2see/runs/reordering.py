@@ -1,6 +1,6 @@
-"""The same tokens in another order: what a model says to them, and how far their vectors move.
+"""Reordered inputs: the output of a model for the tokens of a text in another order, and the change of hidden states.
 
-Tokens are moved and not words: a text that is put together anew might be cut in another way. <bos> and <eos> stay.
+Tokens are moved instead of words, because reordered words might be tokenized differently. <bos> and <eos> stay.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from seq2see.runs.task_protocols import batch_of
 from seq2see.sequences.tokenizers import BOS, EOS, PAD
 
 MAX_NEW_TOKENS = 40
-"""Tokens that a model goes on by when it shows what another order makes of its answer."""
+"""Maximum length of the output for a reordered input."""
 TOP_K = 5
 
 
@@ -35,65 +35,65 @@ class Reordering:
     model: Model
     text: str
     ids: list[int]
-    """As the text stands."""
+    """The token ids in the original order."""
     order: list[int]
-    """Which of them stands at each place."""
+    """The index of the token at each position."""
 
     @property
     def tokens(self) -> list[str]:
-        """What they are called, as the text stands."""
+        """The tokens in the original order."""
         return self.model.tokenizers.source.tokens(self.ids)
 
     @property
     def movable(self) -> list[bool]:
-        """Which of them can be moved."""
-        return [number not in (PAD, BOS, EOS) for number in self.ids]
+        """Whether each token can be moved."""
+        return [token_id not in (PAD, BOS, EOS) for token_id in self.ids]
 
     @torch.inference_mode()
     def predict(self) -> tuple[str, tuple[tuple[ScoredText, ...], ...]]:
-        """What the model says to this order; one that only reads, also what else is likely."""
-        model, turned = self.model, [self.ids[place] for place in self.order]
+        """The output for this order; of an encoder-only model, also the candidates."""
+        model, reordered = self.model, [self.ids[index] for index in self.order]
         if isinstance(model, Predictor):
-            seen = replace(model.encode_input(self.text), ids=turned)
-            scores = model.module(batch_of([seen]).to(model.device)).float().log_softmax(-1)[0].cpu()
-            found = model.task.postprocess(model.stored, seen, scores, TOP_K)
-            return found.text, found.candidates
+            inputs = replace(model.encode_input(self.text), ids=reordered)
+            scores = model.module(batch_of([inputs]).to(model.device)).float().log_softmax(-1)[0].cpu()
+            result = model.task.postprocess(model.stored, inputs, scores, TOP_K)
+            return result.text, result.candidates
         max_new_tokens = min(model.config.decoding.max_new_tokens, MAX_NEW_TOKENS)
-        given = turned if model.has_source else turned[1:]
-        asked = GenerationRequest([given], [0], model.config.decoding.with_(max_new_tokens=max_new_tokens))
-        return model.tokenizers.target.decode(model.engine.generate(asked, lambda count: None)[0][0].tokens), ()
+        source = reordered if model.has_source else reordered[1:]
+        request = GenerationRequest([source], [0], model.config.decoding.with_(max_new_tokens=max_new_tokens))
+        return model.tokenizers.target.decode(model.engine.generate(request, lambda count: None)[0][0].tokens), ()
 
     def distances(self) -> NDArray[np.float32]:
-        """(station, token): how far the vector of each token lies from where it lies in the text as it stands."""
+        """(layer, token): the distance of each token's hidden state from that in the original order."""
         return stream_distances(self.model.module, self.ids, self.order)[1]
 
 
 def reordering(model: Model, text: str, order: Sequence[int] = ()) -> Reordering:
-    """A text whose movable token number `order[i]` stands at the i-th of their places; no order: as they are."""
+    """A text with its i-th movable token replaced by movable token `order[i]`; empty: the original order."""
     ids = _ids(model, text)
     return Reordering(model, text, ids, full_order(ids, order))
 
 
 def without_position_embeddings(model: Model) -> Model:
-    """The same model when it is not told where anything stands; it shares all weights."""
+    """The model without position embeddings; it shares all weights."""
     module: Any = remove_positions(model.module)
     return open_model(StoredModel(model.config, module, model.tokenizers))
 
 
 def full_order(ids: list[int], order: Sequence[int]) -> list[int]:
-    """An order of the movable tokens as one of all: <bos> and <eos> stay where they are."""
-    places = [place for place, number in enumerate(ids) if number not in (PAD, BOS, EOS)]
-    order = order or range(len(places))
-    if sorted(order) != list(range(len(places))):
-        raise UserError(f"An order of these {len(places)} tokens names each of them once.", location="order")
-    whole = list(range(len(ids)))
-    for place, token in zip(places, order, strict=True):
-        whole[place] = places[token]
-    return whole
+    """Extend an order of the movable tokens to all tokens: <bos> and <eos> stay at their positions."""
+    positions = [position for position, token_id in enumerate(ids) if token_id not in (PAD, BOS, EOS)]
+    order = order or range(len(positions))
+    if sorted(order) != list(range(len(positions))):
+        raise UserError(f"An order of these {len(positions)} tokens must contain each exactly once.", location="order")
+    full = list(range(len(ids)))
+    for position, index in zip(positions, order, strict=True):
+        full[position] = positions[index]
+    return full
 
 
 def _ids(model: Model, text: str) -> list[int]:
-    """The tokens of a text as its model reads them."""
+    """The token ids of a text as model input."""
     if isinstance(model, Predictor):
         return model.encode_input(text).ids
     return model.encode(text) if model.has_source else [BOS, *model.encode(text)]

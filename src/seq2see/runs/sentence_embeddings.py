@@ -70,8 +70,8 @@ def embed_texts(
     device, task = device_of(stored.module), _input_task(stored)
     inputs = {index: task.preprocess(stored, text) for index, text in enumerate(texts) if not is_blank(text)}
     assert stored.config.model.encoder is not None
-    side_by_side = getattr(getattr(stored.module, "pooling", None), "vector_count", 1)
-    found = np.zeros((len(texts), side_by_side * stored.config.model.encoder.width), np.float32)
+    vectors = getattr(getattr(stored.module, "pooling", None), "vector_count", 1)
+    embeddings = np.zeros((len(texts), vectors * stored.config.model.encoder.width), np.float32)
     by_length = sorted(inputs, key=lambda index: len(inputs[index].ids))
     for start in range(0, len(by_length), BATCH_SIZE):
         indices = by_length[start : start + BATCH_SIZE]

@@ -1,7 +1,8 @@
-"""The splits that a run was made from: remembered when it is trained, compared when it is judged.
+"""Fingerprints of the data splits: stored at training, compared at evaluation.
 
-Judging reads the data anew. Where a file has vanished, grown or been exchanged meanwhile, other examples may be held
-out than then, learned ones among them, and their score would be a lie. So a run keeps a fingerprint of each split.
+Evaluation reads the data again. If a file was deleted, extended or replaced since training, other examples may be held
+out, and training examples may be among them; their scores would be invalid. Therefore a run stores a fingerprint of
+each split.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
     from seq2see.runs.task_protocols import Splits
 
 DEVELOPMENT_SPLITS = ("train", "valid")
-"""Splits that no score is told of, as long as there are others."""
+"""Splits without test scores, as long as there are other splits."""
 SplitFingerprint = dict[str, Any]
-"""How many examples a split has, and the SHA-256 of all of them."""
+"""The number of examples of a split, and the SHA-256 of all of them."""
 
 
 def split_fingerprint(examples: Sequence[Example]) -> SplitFingerprint:
-    """What a split is known by; images go by their names and labels, which are the same in every size."""
+    """The fingerprint of a split; that of images consists of names and labels, independent of the image size."""
     if isinstance(examples, ImageExamples):
         pairs = zip(examples.names, examples.labels, strict=True)
         return {
@@ -40,7 +41,7 @@ def split_fingerprint(examples: Sequence[Example]) -> SplitFingerprint:
 
 
 def fingerprint(examples: Iterable[Example]) -> str:
-    """SHA-256 over all sources and targets in order; the same texts give the same value wherever they stand.
+    """SHA-256 over all sources and targets in order, independent of their files.
 
     >>> fingerprint([Example("ab", "c")]) == fingerprint([Example("a", "bc")])
     False
@@ -49,62 +50,62 @@ def fingerprint(examples: Iterable[Example]) -> str:
     for example in examples:
         for text in (example.source, example.target):
             content = text.encode()
-            # The length goes before the text, so that no two lists of texts look alike.
+            # The length precedes the text, so that different lists of texts give different bytes.
             digest.update(len(content).to_bytes(8, "little") + content)
     return digest.hexdigest()
 
 
 def write_split_fingerprints(run: RunFolder, split_fingerprints: dict[str, SplitFingerprint]) -> None:
-    """Write down what a run is made from."""
+    """Write the fingerprints of a run's splits."""
     write_json(run.splits, split_fingerprints)
 
 
 def write_common_fingerprints(run: RunFolder, members: Sequence[RunFolder]) -> None:
-    """Write down what all members of an ensemble were made from; of what they do not agree on nothing is known."""
-    found = [_read_fingerprints(member) if member.splits.exists() else None for member in members]
-    if found[0] is not None and all(each == found[0] for each in found):
-        write_split_fingerprints(run, found[0])
+    """Write the fingerprints of an ensemble, if those of all members are equal."""
+    stored = [_read_fingerprints(member) if member.splits.exists() else None for member in members]
+    if stored[0] is not None and all(each == stored[0] for each in stored):
+        write_split_fingerprints(run, stored[0])
 
 
 def changed_splits(run: RunFolder, recipe: Recipe, splits: Splits) -> dict[str, list[str]]:
-    """What there is to say, as "changed_splits", of splits that are judged now and were others then; learned ones are refused.
+    """Warnings, as "changed_splits", about test splits that changed since training; training examples are refused.
 
-    The training examples are only looked at where something has changed: there may be many. If they are not what they
-    were, nobody can tell what was learned. A run that remembers nothing is not asked.
+    The training examples are compared only if a test split has changed, since there may be many. If they have changed
+    too, overlap cannot be excluded, which is an error. A run without stored fingerprints is not checked.
     """
     then = _read_fingerprints(run) if run.splits.exists() else {}
-    told = []
+    warnings = []
     for name in dict.fromkeys([*then, *splits]) if then else ():
         before, now = then.get(name) or split_fingerprint([]), split_fingerprint(splits.get(name, []))
         if name == "train" or (name == "valid" and splits.get("test")) or before["sha256"] == now["sha256"]:
             continue
         files = ", ".join(getattr(recipe.corpus, name, ()) or getattr(recipe.corpus, "paths", ()))
         location = files or f"{run}, corpus.kind={recipe.corpus.kind}"
-        what = f"The {name} split is not the one of training ({_size(before)} then, {_size(now)} now)"
-        if why := _train_overlap(splits.get(name, []), splits["train"], then["train"]["sha256"]):
-            hint = f"Put the data back, or train a new run on these; if you know better, delete {run.splits}."
-            raise UserError(f"{what}, and {why}.", location=location, hint=hint)
-        told.append(f"{what}: its scores are not those of then. Look at {location}.")
-    return {"changed_splits": told} if told else {}
+        message = f"The {name} split has changed since training ({_size(before)} then, {_size(now)} now)"
+        if reason := _train_overlap(splits.get(name, []), splits["train"], then["train"]["sha256"]):
+            hint = f"Restore the data, or train a new run on them; to skip this check, delete {run.splits}."
+            raise UserError(f"{message}, and {reason}.", location=location, hint=hint)
+        warnings.append(f"{message}: its scores cannot be compared with earlier ones. Check {location}.")
+    return {"changed_splits": warnings} if warnings else {}
 
 
 def _train_overlap(evaluated: Sequence[Example], train: Sequence[Example], then: str) -> str:
-    """Why examples that shall be judged were learned, or may have been; nothing if they were not."""
+    """The reason why evaluated examples are, or may be, training examples; empty if they are not."""
     if split_fingerprint(train)["sha256"] != then:
-        return "the training examples are others, too: what would be judged may have been learned"
+        return "the training examples have changed too: test examples may be among them"
     pairs = {(each.source, each.target) for each in train}
-    texts = [each.target for each in train if not each.source]  # running text, of which a part may be judged
-    known = [(each.source, each.target) in pairs or any(each.target in text for text in texts) for each in evaluated]
-    return "all of it was learned" if known and all(known) else ""
+    texts = [each.target for each in train if not each.source]  # running text, of which a part may be evaluated
+    overlaps = [(each.source, each.target) in pairs or any(each.target in text for text in texts) for each in evaluated]
+    return "all of it was in the training data" if overlaps and all(overlaps) else ""
 
 
 def _read_fingerprints(run: RunFolder) -> dict[str, SplitFingerprint]:
     try:
-        found = json.loads(run.splits.read_text(encoding="utf-8"))
-        return {name: {"sha256": str(found[name]["sha256"]), **found[name]} for name in ("train", *found)}
+        stored = json.loads(run.splits.read_text(encoding="utf-8"))
+        return {name: {"sha256": str(stored[name]["sha256"]), **stored[name]} for name in ("train", *stored)}
     except (ValueError, KeyError, TypeError):
-        what = "What this run remembers of its data cannot be read."
-        raise UserError(what, location=str(run.splits), hint="Without the file, nothing is compared.") from None
+        message = "The split fingerprints of this run cannot be read."
+        raise UserError(message, location=str(run.splits), hint="Delete the file to skip the comparison.") from None
 
 
 def _size(split: SplitFingerprint) -> str:

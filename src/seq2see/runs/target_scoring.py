@@ -1,4 +1,4 @@
-"""Reading a given target: how probable each of its tokens is behind those before it."""
+"""The probability of each token of a given target, with teacher forcing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from seq2see.runs.tracing import NamedBatch
 
 
 @torch.inference_mode()
-def score_target(model: Model, reading: NamedBatch) -> list[ScoredText]:
-    """Each token of the target of a reading (`model.named_batch`), and how probable it is; who only reads has none."""
-    if "labels" not in reading.tokens:
+def score_target(model: Model, named_batch: NamedBatch) -> list[ScoredText]:
+    """The target tokens of a `named_batch` with their probabilities; empty for an encoder-only model."""
+    if "labels" not in named_batch.tokens:
         return []
-    labels = reading.batch.labels[0]
-    scores = model.module(reading.batch)[0].float().log_softmax(-1).gather(-1, labels[:, None])[:, 0]
-    chances = zip(reading.tokens["labels"], scores.tolist(), strict=False)  # nothing is known to follow running text
-    return [ScoredText(piece, math.exp(score)) for piece, score in chances]
+    labels = named_batch.batch.labels[0]
+    scores = model.module(named_batch.batch)[0].float().log_softmax(-1).gather(-1, labels[:, None])[:, 0]
+    rows = zip(
+        named_batch.tokens["labels"], scores.tolist(), strict=False
+    )  # the last token of running text has no label
+    return [ScoredText(token, math.exp(score)) for token, score in rows]

@@ -1,4 +1,4 @@
-"""Reading pairs with the truth given at every step: loss, accuracy and attention of whole splits."""
+"""Evaluation with teacher forcing: loss, accuracy and attention of whole splits."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from seq2see.sources.examples import Example
 
 BATCH_SIZE = 64
 LOSS_WINDOWS, LOSS_WINDOW_TOKENS = 4, 128
-"""Windows of which every token is shown with its loss, and how many tokens of each."""
+"""The number of windows shown with the loss of every token, and the tokens of each."""
 MAX_SCORES = 2**27
-"""Scores that are held at one time, at most: half a gigabyte of them."""
+"""Maximum number of logits in memory at one time: half a gigabyte."""
 
 
 @torch.inference_mode()
@@ -37,128 +37,127 @@ def evaluate_teacher_forced(
     module: nn.Module,
     pairs: PairDataset | TextDataset | ImageDataset,
     check: Callable[[], Any] = lambda: None,
-    places: slice = slice(None),
+    positions: slice = slice(None),
     streams: int = 1,
 ) -> tuple[Perplexity, Accuracy]:
-    """How surprised the model is by a split, and how often its first choice is right; at some places of each row.
+    """Perplexity and token accuracy of a split, at some `positions` of each row.
 
-    A recurrent language model reads a text from its beginning to its end and never forgets; in several `streams` it is
-    faster, and forgets as often.
+    A recurrent language model carries its state through the whole text. With several `streams` (contiguous parts of the
+    text, one per row) this is faster, but the state starts anew in each.
     """
-    loss, right, asked = 0.0, 0, 0
+    loss, correct, total = 0.0, 0, 0
     if isinstance(pairs, TextDataset) and is_recurrent(module):
-        scored = _carried_scores(module, pairs, streams)
+        batches = _carried_logits(module, pairs, streams)
     else:
-        scored = _scores(module, pairs)
-    for scores, answers in scored:
+        batches = _logits(module, pairs)
+    for logits, labels in batches:
         check()
-        logits, labels = scores[:, places].float(), answers[:, places]
-        flat = nn.functional.cross_entropy(
+        logits, labels = logits[:, positions].float(), labels[:, positions]
+        batch_loss = nn.functional.cross_entropy(
             logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORE_INDEX, reduction="sum"
         )
-        found = token_accuracy(logits.argmax(-1), labels)
-        loss, right, asked = loss + float(flat), right + found.correct, asked + found.total
-    # A pair's <eos> is guessed too, so a text of so many characters is more than so many guesses.
+        accuracy = token_accuracy(logits.argmax(-1), labels)
+        loss, correct, total = loss + float(batch_loss), correct + accuracy.correct, total + accuracy.total
+    # The <eos> of a pair is predicted too, so the number of predictions exceeds that of the text's tokens.
     unit = pairs.unit if isinstance(pairs, TextDataset) else "token"
-    return Perplexity(loss, asked, unit, pairs.characters), Accuracy(right, asked)
+    return Perplexity(loss, total, unit, pairs.characters), Accuracy(correct, total)
 
 
 @torch.inference_mode()
 def token_losses(module: nn.Module, texts: TextDataset) -> list[dict[str, Any]]:
-    """The first tokens of a few windows, as pieces and -log p of each after those before it: for the eye."""
-    found = []
+    """The first tokens of a few windows, with -log p of each given the tokens before it."""
+    windows = []
     for index in range(0, len(texts), max(1, len(texts) // LOSS_WINDOWS))[:LOSS_WINDOWS]:
         batch = texts.batch(np.array([index])).to(device_of(module))
-        asked = batch.labels[0] != IGNORE_INDEX
-        scores, ids = (
-            module(batch)[0][asked][:LOSS_WINDOW_TOKENS].float().log_softmax(-1),
-            batch.labels[0][asked][:LOSS_WINDOW_TOKENS],
-        )
-        lost = -scores.gather(1, ids[:, None])[:, 0]
-        pieces = texts.tokenizer.tokens(ids.tolist())
-        found.append({"tokens": pieces, "losses": [round(each, 3) for each in lost.tolist()]})
-    return found
+        mask = batch.labels[0] != IGNORE_INDEX
+        scores = module(batch)[0][mask][:LOSS_WINDOW_TOKENS].float().log_softmax(-1)
+        ids = batch.labels[0][mask][:LOSS_WINDOW_TOKENS]
+        losses = -scores.gather(1, ids[:, None])[:, 0]
+        tokens = texts.tokenizer.tokens(ids.tolist())
+        windows.append({"tokens": tokens, "losses": [round(each, 3) for each in losses.tolist()]})
+    return windows
 
 
 def is_recurrent(module: nn.Module) -> bool:
-    """Whether this model's state does not grow, so that it need not forget the beginning of a text."""
+    """Whether the decoder is recurrent, so that its state can be carried through a whole text."""
     return isinstance(getattr(module, "decoder", None), RecurrentDecoder)
 
 
 def batch_count(module: nn.Module, texts: TextDataset) -> int:
-    """In how many batches texts are read."""
-    return len(texts) if is_recurrent(module) else -(-len(texts) // _rows_at_once(texts))
+    """The number of batches of an evaluation."""
+    return len(texts) if is_recurrent(module) else -(-len(texts) // _batch_size(texts))
 
 
-def _scores(module: nn.Module, pairs: PairDataset | TextDataset | ImageDataset) -> Iterator[tuple[Tensor, Tensor]]:
-    """Scores and labels, batch by batch, of examples that know nothing of each other."""
-    for indices in _in_order(pairs, _rows_at_once(pairs)):
+def _logits(module: nn.Module, pairs: PairDataset | TextDataset | ImageDataset) -> Iterator[tuple[Tensor, Tensor]]:
+    """Logits and labels, batch by batch, of independent examples."""
+    for indices in _index_batches(pairs, _batch_size(pairs)):
         batch = pairs.batch(indices).to(device_of(module))
         yield module(batch), batch.labels
 
 
-def _carried_scores(module: Any, texts: TextDataset, streams: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Scores and labels, stretch by stretch, each read with the state that the one before it left behind."""
-    rows = min(streams, len(texts), _rows_at_once(texts))
+def _carried_logits(module: Any, texts: TextDataset, streams: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Logits and labels, segment by segment, with the recurrent state carried from one segment to the next."""
+    rows = min(streams, len(texts), _batch_size(texts))
     state = module.start(None, rows, 0)
     for batch in contiguous_batches(texts, rows):
         assert batch.target is not None
-        scores, state = module.step(batch.target.values.to(device_of(module)), state)
-        yield scores, batch.labels.to(device_of(module))
+        logits, state = module.step(batch.target.values.to(device_of(module)), state)
+        yield logits, batch.labels.to(device_of(module))
 
 
 @torch.inference_mode()
 def evaluate_series(module: nn.Module, series: SeriesDataset, check: Callable[[], Any] = lambda: None) -> float:
-    """The mean squared error of the next number, on the scale that the model reads."""
-    device, error, asked = device_of(module), 0.0, 0
-    for indices in _in_order(series):
+    """The mean squared error of one-step forecasts, on the standardized scale."""
+    device, squared_error, count = device_of(module), 0.0, 0
+    for indices in _index_batches(series):
         check()
         batch = series.batch(indices).to(device)
-        apart = (module(batch).squeeze(-1) - batch.labels)[batch.label_mask].double()
-        error, asked = error + float((apart**2).sum()), asked + apart.numel()
-    return error / asked
+        errors = (module(batch).squeeze(-1) - batch.labels)[batch.label_mask].double()
+        squared_error, count = squared_error + float((errors**2).sum()), count + errors.numel()
+    return squared_error / count
 
 
 @torch.inference_mode()
 def collect_attention(
     module: nn.Module, pairs: PairDataset, tokenizers: Tokenizers
 ) -> tuple[list[SentenceAttention], list[GoldAlignment]]:
-    """The attention of every sentence with gold links, read while the model writes the reference."""
+    """The cross-attention of every sentence with gold alignment links, with the reference as decoder input."""
     device = device_of(module)
     sentences, golds = [], []
-    for indices in _in_order(pairs):
+    for indices in _index_batches(pairs):
         batch = pairs.batch(indices).to(device)
-        with trace(module) as seen:
+        with trace(module) as activations:
             module(batch)
-        across = (
-            torch.stack([each.values for each in seen.of("attention") if each.is_cross_attention]).float().cpu().numpy()
-        )
+        layers = [each.values for each in activations.of("attention") if each.is_cross_attention]
+        weights = torch.stack(layers).float().cpu().numpy()
         for row, index in enumerate(indices):
             example = pairs.examples[index]
             if example.sure_links:
-                sentences.append(_attended(example, across[:, row], tokenizers))
+                sentences.append(_sentence_attention(example, weights[:, row], tokenizers))
                 golds.append(GoldAlignment.of(example.sure_links, example.possible_links))
     return sentences, golds
 
 
-def _attended(example: Example, weights: np.ndarray, tokenizers: Tokenizers) -> SentenceAttention:
-    source = _words_of_pieces(tokenizers.source, example.source, example.source_words)
-    target = _words_of_pieces(tokenizers.target, example.target, example.target_words)
+def _sentence_attention(example: Example, weights: np.ndarray, tokenizers: Tokenizers) -> SentenceAttention:
+    source = _word_ids(tokenizers.source, example.source, example.source_words)
+    target = _word_ids(tokenizers.target, example.target, example.target_words)
     return SentenceAttention(weights[:, :, : len(target), : len(source)], source, target)
 
 
-def _words_of_pieces(tokenizer: Tokenizer, text: str, words: tuple[str, ...]) -> list[int | None]:
-    """For each piece the word it belongs to; the last is <eos>, which belongs to none."""
+def _word_ids(tokenizer: Tokenizer, text: str, words: tuple[str, ...]) -> list[int | None]:
+    """The word index of each token; None for <eos>, the last."""
     return [*tokenizer.word_ids(text, words), None]
 
 
-def _in_order(pairs: PairDataset | TextDataset | ImageDataset, rows: int = BATCH_SIZE) -> Iterator[np.ndarray]:
-    """All examples, those of like length together; a result never depends on its neighbors."""
+def _index_batches(
+    pairs: PairDataset | TextDataset | ImageDataset, batch_size: int = BATCH_SIZE
+) -> Iterator[np.ndarray]:
+    """The indices of all examples in batches of similar length; a result does not depend on its batch."""
     order = np.argsort(pairs.lengths.max(axis=-1), kind="stable")
-    for start in range(0, len(order), rows):
-        yield order[start : start + rows]
+    for start in range(0, len(order), batch_size):
+        yield order[start : start + batch_size]
 
 
-def _rows_at_once(pairs: PairDataset | TextDataset | ImageDataset) -> int:
-    """So many that their scores fit into memory: one for each token of the vocabulary, at every time."""
+def _batch_size(pairs: PairDataset | TextDataset | ImageDataset) -> int:
+    """The batch size whose logits (row, time, vocabulary) fit into memory."""
     return max(1, min(BATCH_SIZE, MAX_SCORES // (pairs.vocab_size * int(pairs.lengths.max()))))

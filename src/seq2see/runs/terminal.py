@@ -1,4 +1,4 @@
-"""What a terminal shows while something runs: a live line on a screen, plain lines in a log."""
+"""Progress in a terminal: a live line on a screen, plain lines in a log file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from rich.progress import (
 )
 
 LOG_SECONDS = 10.0
-"""In a log, a progress line this often."""
+"""Seconds between progress lines in a log file."""
 
 
 class Terminal:
-    """Lines that stay, and below them one line that moves."""
+    """Permanent lines, and below them a progress bar."""
 
     def __init__(self, task: str, total: int, unit: str = "tok"):
         self.console = Console(highlight=False, soft_wrap=True)
@@ -37,7 +37,7 @@ class Terminal:
         self.total, self.unit = total, unit
         self.task = self.progress.add_task(task, total=total, metrics="")
         self._last_logged = time.monotonic()
-        self._tokens, self._since = 0.0, time.monotonic()
+        self._tokens, self._last_update = 0.0, time.monotonic()
 
     def __enter__(self) -> Self:
         self.progress.start()
@@ -47,31 +47,31 @@ class Terminal:
         self.progress.stop()
 
     def log(self, text: str) -> None:
-        """A line that stays."""
+        """Print a permanent line."""
         self.console.print(text, markup=False)
 
     def step(self, step: int, metrics: dict[str, float]) -> None:
-        """A training step was taken."""
+        """Receive the metrics of a training step."""
         self._tokens += metrics["tokens"]
         now = time.monotonic()
-        if now - self._since < 0.2 and step < self.total:
+        if now - self._last_update < 0.2 and step < self.total:
             return
-        speed = self._tokens / max(now - self._since, 1e-9) / 1000
+        speed = self._tokens / max(now - self._last_update, 1e-9) / 1000
         text = f"loss {metrics['loss']:.3f}  {speed:.1f}k {self.unit}/s"
         self.progress.update(self.task, completed=step, metrics=text)
         if self.progress.disable and now - self._last_logged > LOG_SECONDS:
             self._last_logged = now
             self.log(f"step {step:>6,} of {self.total:,}   {text}")
-        self._tokens, self._since = 0.0, now
+        self._tokens, self._last_update = 0.0, now
 
     def advance(self, label: str, count: int) -> None:
-        """Some of the total is done."""
+        """Advance the progress bar."""
         self.progress.update(self.task, advance=count, description=label)
 
 
 def program_name() -> str:
-    """How this very program is called from here: by its name if it is on the path, else by its file."""
-    called = Path(sys.argv[0])
-    if called.name != "seq2see" or shutil.which("seq2see") == str(called.absolute()):
+    """The command that starts this program: its name if it is on the search path, else its file."""
+    program = Path(sys.argv[0])
+    if program.name != "seq2see" or shutil.which("seq2see") == str(program.absolute()):
         return "seq2see"
-    return os.path.relpath(called)
+    return os.path.relpath(program)

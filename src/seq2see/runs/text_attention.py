@@ -1,4 +1,4 @@
-"""The attention of one text pair as plain data: which source pieces each target piece looked at."""
+"""The attention weights of one example as plain data."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ from seq2see.inspection.record import ActivationRecord
 
 @dataclass(frozen=True)
 class TextAttention:
-    """Pieces of both texts, and for each layer the weights (head, target piece, source piece)."""
+    """The source and target tokens, and for each layer the weights (head, target token, source token)."""
 
     source: list[str]
     target: list[str]
     layers: list[str]
     weights: list[NDArray[np.float32]]
     page: Callable[[], str] | None = field(default=None, compare=False, repr=False)
-    """Makes a page to look at all of it in a notebook, where there is one."""
+    """Renders an interactive page for notebooks, if available."""
 
     @staticmethod
     def of(record: ActivationRecord, page: Callable[[], str] | None = None) -> TextAttention:
-        """The attention in a record: from the target to the source where there are both, else within the one text."""
-        across = "source" in record.tokens and "target" in record.tokens
-        shown = [each for each in record.of("attention") if each.is_cross_attention == across and each.side != "pooled"]
-        looked_at = record.tokens["source" if "source" in record.tokens else "target"]
-        written = record.tokens.get("labels", looked_at)
-        seen = slice(None) if across else slice(len(written))  # what nothing follows writes nothing
+        """The cross-attention of a record with source and target, otherwise the self-attention."""
+        is_cross = "source" in record.tokens and "target" in record.tokens
+        layers = [each for each in record.of("attention") if each.is_cross_attention == is_cross]
+        layers = [each for each in layers if each.side != "pooled"]
+        keys = record.tokens["source" if "source" in record.tokens else "target"]
+        queries = record.tokens.get("labels", keys)
+        used = slice(None) if is_cross else slice(len(queries))  # the last token of running text has no label
         return TextAttention(
-            source=looked_at[seen],
-            target=written,
-            layers=[each.name for each in shown],
-            weights=[each.values[:, : len(written), seen] for each in shown],
+            source=keys[used],
+            target=queries,
+            layers=[each.name for each in layers],
+            weights=[each.values[:, : len(queries), used] for each in layers],
             page=page,
         )
 
     @property
     def matrix(self) -> NDArray[np.float32]:
-        """One matrix for a first look: the mean over the heads of the last layer."""
+        """(target, source): the mean of the heads of the last layer."""
         if not self.weights:
             return np.zeros((len(self.target), len(self.source)), dtype=np.float32)
         return self.weights[-1].mean(axis=0)
@@ -50,13 +51,13 @@ class TextAttention:
         return self.page() if self.page else self.html()
 
     def html(self) -> str:
-        """A table for notebooks: darker cells were looked at more."""
-        head = "".join(f"<th>{html.escape(piece)}</th>" for piece in self.source)
+        """A table for notebooks: darker cells have more attention."""
+        header = "".join(f"<th>{html.escape(token)}</th>" for token in self.source)
         rows = "".join(
-            f"<tr><th>{html.escape(piece)}</th>{''.join(map(_cell, row))}</tr>"
-            for piece, row in zip(self.target, self.matrix, strict=True)
+            f"<tr><th>{html.escape(token)}</th>{''.join(map(_cell, row))}</tr>"
+            for token, row in zip(self.target, self.matrix, strict=True)
         )
-        return f"<table><tr><th></th>{head}</tr>{rows}</table>"
+        return f"<table><tr><th></th>{header}</tr>{rows}</table>"
 
 
 def _cell(weight: float) -> str:

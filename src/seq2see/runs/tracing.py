@@ -1,7 +1,7 @@
-"""Looking inside a model while it reads one example: decode first, then read the answer once more under a trace.
+"""Tracing the activations of a model on one example: decode first, then run one traced forward pass.
 
-Nothing is watched while an answer is searched for: rows move there, and times come one by one. The answer that was
-found is read at once, with the source, as in training; that gives the same numbers, and they lie in order.
+Decoding itself is not traced: it reorders rows and computes one time step at a time. The decoded output is the input of
+one forward pass with teacher forcing, which gives the same activations, in the order of time.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NamedBatch:
-    """One example as a model reads it, and what its tokens are called."""
+    """One example as a batch of one, and the names of its tokens."""
 
     batch: Batch
     tokens: dict[str, list[str]]
-    """Of the source, of the target as it is read, and of what is `query_tokens` at each time of the target."""
+    """The names of the `source` tokens, the `target` inputs, and the `labels` at each time step of the target."""
     special: dict[str, list[bool]] = field(default_factory=dict)
     grid: tuple[int, int] | None = None
 
     @staticmethod
     def of(batch: Batch, ids: dict[str, tuple[Tokenizer, list[int]]]) -> NamedBatch:
-        """A reading of texts: tokenizers know what numbers are called."""
-        tokens = {side: tokenizer.tokens(numbers) for side, (tokenizer, numbers) in ids.items()}
-        special = {side: [number in (PAD, BOS, EOS) for number in numbers] for side, (_, numbers) in ids.items()}
+        """Name the tokens of a batch of texts with their tokenizers."""
+        tokens = {side: tokenizer.tokens(side_ids) for side, (tokenizer, side_ids) in ids.items()}
+        special = {side: [each in (PAD, BOS, EOS) for each in side_ids] for side, (_, side_ids) in ids.items()}
         return NamedBatch(batch, tokens, special)
 
 
@@ -45,26 +45,28 @@ def trace_text(
     text: Any,
     target: str | None = None,
     kinds: Collection[SignalKind] = ATTENTION,
-    part_names: Collection[str] = (),
+    module_names: Collection[str] = (),
 ) -> ActivationRecord:
-    """What passes through a model that reads this text (or image) and writes this target (its own, if none is given).
+    """Record the activations for a text (or image) and a target (default: the model's own output).
 
-    `kinds` says what is wanted (`inspection/trace.py` lists it), `part_names` of which parts, by their names; of all, if
-    none is named. A model that only reads writes nothing, and needs no target.
+    `kinds` selects the kinds of activations (see `inspection/trace.py`), `module_names` the modules (default: all). An
+    encoder-only model needs no target.
     """
     if model.config.members:
         raise UserError(
-            "An ensemble cannot be traced: its members look at different places.",
-            hint="Load one of its runs and trace that.",
+            "An ensemble cannot be traced: each member has its own activations.",
+            hint="Load and trace one of its runs.",
         )
-    return trace_batch(model, model.named_batch(text, target), kinds, part_names)
+    return trace_batch(model, model.named_batch(text, target), kinds, module_names)
 
 
 def trace_batch(
-    model: Model, reading: NamedBatch, kinds: Collection[SignalKind] = ATTENTION, part_names: Collection[str] = ()
+    model: Model, named_batch: NamedBatch, kinds: Collection[SignalKind] = ATTENTION, module_names: Collection[str] = ()
 ) -> ActivationRecord:
-    """The same of an example that was prepared before."""
-    with torch.inference_mode(), trace(model.module, kinds, part_names) as seen:
-        model.module(reading.batch)
-    tokens = {**reading.tokens, "pooled": ["Σ"]}
-    return seen.to_record(type(model.module).__name__, tokens, special=reading.special, grid=reading.grid)
+    """Record the activations for a prepared example."""
+    with torch.inference_mode(), trace(model.module, kinds, module_names) as activations:
+        model.module(named_batch.batch)
+    tokens = {**named_batch.tokens, "pooled": ["Σ"]}
+    return activations.to_record(
+        type(model.module).__name__, tokens, special=named_batch.special, grid=named_batch.grid
+    )

@@ -1,4 +1,4 @@
-"""Training a recipe, from its corpus to a finished run folder."""
+"""Train a recipe: from its corpus to a finished run folder."""
 
 from __future__ import annotations
 
@@ -44,33 +44,33 @@ from seq2see.training.resume import final_weights, resume, save_trainer
 from seq2see.training.signals import Interrupted
 
 StepCallback = Callable[[int, dict[str, float]], None]
-"""Is told the number and the figures of every step."""
+"""Receives the number and the metrics of every training step."""
 
 
 def train_recipe(recipe: Recipe, out: Path | None = None, listener: ProgressListener | None = None) -> RunFolder:
-    """Train a recipe to its end, resuming its unfinished run if there is one."""
+    """Train a recipe to the end; resume its unfinished run if there is one."""
     listener = listener or NullListener()
     cuda_warmup()
     run = folder_for(recipe, out)
     prepared = prepare(recipe, listener.log)
     check_length(recipe, prepared)
     _open_folder(run, recipe, prepared)
-    learn = train_ngram_model if isinstance(recipe.decoder, NgramSettings) else train_by_gradient
+    train_model = train_ngram_model if isinstance(recipe.decoder, NgramSettings) else train_by_gradient
     try:
-        learn(recipe, prepared, run, listener)
+        train_model(recipe, prepared, run, listener)
     except NonFinite as error:
         raise _with_examples(error, prepared, run) from None
     except Interrupted as stop:
-        # A full disk may have cost the checkpoint of this very step.
+        # On a full disk the checkpoint of this step may be missing.
         stop.folder, stop.saved_step = str(run), max((step for step, _ in list_checkpoints(run.checkpoints)), default=0)
         raise
     return run
 
 
 def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, listener: ProgressListener) -> None:
-    """Learn by gradients, step by step, and write the model that this ends with."""
+    """Train with gradient descent, and write the final model."""
     trainer = new_trainer(recipe, prepared)
-    cuda_warmup().join()  # whoever records a CUDA graph must be alone
+    cuda_warmup().join()  # no other CUDA work may run while a CUDA graph is captured
     kinds = [part.kind for part in (recipe.encoder, recipe.decoder) if part is not None]
     shape, weights = " → ".join(kinds), count_weights(trainer.model)
     listener.log(f"model  {shape}, {weights:,} weights, on {trainer.device.type}")
@@ -87,7 +87,7 @@ def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, li
 
 
 def new_trainer(recipe: Recipe, prepared: PreparedData) -> Trainer:
-    """A model with fresh weights, and what it takes to train it."""
+    """Create a trainer with a freshly initialized model."""
     settings = recipe.training
     model = fresh_model(recipe.model, prepared.tokenizers.sizes, settings.init, settings.seed)
     if recipe.pretrained is not None:
@@ -96,67 +96,67 @@ def new_trainer(recipe: Recipe, prepared: PreparedData) -> Trainer:
 
 
 def batches(recipe: Recipe, prepared: PreparedData, *, full: bool = False) -> Callable[[int], Batch]:
-    """The batch of every step (the first is step 1): a function of the recipe and the data alone.
+    """The batch of every step (the first is step 1): a function of the recipe and the data only.
 
-    Batches that are `full` have one shape a bucket, filled up with padding: what a GPU wants.
+    With `full`, all batches of a bucket are padded to one shape, as CUDA graphs need.
     """
     if isinstance(prepared.train, TextDataset):
-        plan = ContiguousSampler if recipe.training.batches == "contiguous" else WindowSampler
-        windows = plan(prepared.train, recipe.training.batch_tokens, recipe.training.seed)
-        return lambda number: windows.batch_at(number - 1)
+        sampler_class = ContiguousSampler if recipe.training.batches == "contiguous" else WindowSampler
+        windows = sampler_class(prepared.train, recipe.training.batch_tokens, recipe.training.seed)
+        return lambda step: windows.batch_at(step - 1)
     if isinstance(prepared.train, ImageDataset):
         return image_batches(recipe, prepared.train)
     pairs = bpe_dropout_pairs(recipe, prepared.train)
     if recipe.training.batches == "packed":
-        packs = PackedSampler(pairs.lengths, recipe.training.batch_tokens, recipe.training.seed)
-        return lambda number: packs.batch(pairs.epoch(packs.epoch_of(number - 1)), packs.indices_at(number - 1))
+        sampler = PackedSampler(pairs.lengths, recipe.training.batch_tokens, recipe.training.seed)
+        return lambda step: sampler.batch(pairs.epoch(sampler.epoch_of(step - 1)), sampler.indices_at(step - 1))
     buckets = BucketSampler(pairs.lengths, recipe.training.batch_tokens, recipe.training.seed)
 
-    def batch_at(number: int) -> Batch:
-        step = buckets.batch_at(number - 1)
-        batch = pairs.epoch(step.epoch).batch(step.indices)
-        return pad_batch(batch, step.rows, step.width) if full else batch
+    def batch_at(step: int) -> Batch:
+        plan = buckets.batch_at(step - 1)
+        batch = pairs.epoch(plan.epoch).batch(plan.indices)
+        return pad_batch(batch, plan.rows, plan.width) if full else batch
 
     return batch_at
 
 
 def image_batches(recipe: Recipe, images: ImageDataset) -> Callable[[int], Batch]:
-    """The batch of every step, in views of its own."""
+    """The batch of every step, with augmentation."""
     seed, augmenter = recipe.training.seed, (recipe.augmentation or Augmentation()).augmenter(recipe.training.seed)
-    rounds = ShuffledSampler(len(images), max(1, recipe.training.batch_size // augmenter.repeats), seed)
-    # Hundreds of small kernels change an image; on a GPU they are launched at once.
-    look: Callable[..., Batch] = GraphedStep(augmenter) if images.pixels.is_cuda else augmenter
+    sampler = ShuffledSampler(len(images), max(1, recipe.training.batch_size // augmenter.repeats), seed)
+    # Augmentation consists of hundreds of small kernels; on a GPU they are launched as one CUDA graph.
+    augment: Callable[..., Batch] = GraphedStep(augmenter) if images.pixels.is_cuda else augmenter
 
-    def batch_at(number: int) -> Batch:
-        indices = augmenter.repeat_indices(rounds.indices_at(number - 1))
-        batch = images.batch(indices, rounds.epoch_of(number - 1))
-        return replace(look(batch, torch.tensor(number)), indices=batch.indices)
+    def batch_at(step: int) -> Batch:
+        indices = augmenter.repeat_indices(sampler.indices_at(step - 1))
+        batch = images.batch(indices, sampler.epoch_of(step - 1))
+        return replace(augment(batch, torch.tensor(step)), indices=batch.indices)
 
     return batch_at
 
 
 def write_final_model(trainer: Trainer, recipe: Recipe, prepared: PreparedData, run: RunFolder) -> None:
-    """Write the model that training ends with."""
+    """Write the model with the final (averaged or best) weights."""
     trainer.load_weights(final_weights(trainer, run.checkpoints))
     write_model(run.model, StoredModel(ModelConfig.of(recipe, trainer.step), trainer.model, prepared.tokenizers))
 
 
 def _import_in_background(on_step: StepCallback) -> StepCallback:
-    """The same audience. While a GPU works, this process has time for what will draw the curves in the end.
+    """Wrap `on_step`: import matplotlib in a background thread while the GPU computes.
 
-    Not before the first steps are over: until they are recorded, Python has enough to do with them.
+    The import starts after the first steps, because capturing their CUDA graphs keeps Python busy.
     """
-    begin = cache(lambda: run_in_background(lambda: import_module("seq2see.inspection.training_plots")))
+    start_import = cache(lambda: run_in_background(lambda: import_module("seq2see.inspection.training_plots")))
 
-    def watching(step: int, metrics: dict[str, float]) -> None:
-        begin()
+    def wrapped(step: int, metrics: dict[str, float]) -> None:
+        start_import()
         on_step(step, metrics)
 
-    return watching
+    return wrapped
 
 
 def _saver(run: RunFolder, prepared: PreparedData, listener: ProgressListener) -> Callable[[Trainer], None]:
-    """Saves checkpoints; a full disk costs a checkpoint, not the training, unless it is the last."""
+    """A function that saves checkpoints; training continues when the disk is full, except at the last checkpoint."""
 
     def save(trainer: Trainer) -> None:
         try:
@@ -164,25 +164,25 @@ def _saver(run: RunFolder, prepared: PreparedData, listener: ProgressListener) -
         except DiskFull as full:
             if trainer.done:
                 raise
-            listener.log(f"WARNING {full} Training goes on without the checkpoint of step {trainer.step:,}.")
+            listener.log(f"WARNING {full} Training continues without the checkpoint of step {trainer.step:,}.")
 
     return save
 
 
 def _with_examples(error: NonFinite, prepared: PreparedData, run: RunFolder) -> UserError:
-    """The error, with the examples it happened on."""
+    """The error with the examples of its batch."""
     first = error.indices[:3]
     if isinstance(prepared.train, TextDataset):
-        unit, named = "windows", "; ".join(f"near {prepared.train.text_at(index)[:40]!r}" for index in first)
+        unit, names = "windows", "; ".join(f"near {prepared.train.text_at(index)[:40]!r}" for index in first)
     else:
         examples = [prepared.splits["train"][index] for index in first]
-        unit, named = "pairs", "; ".join(f"{each.location or 'example'} {each.source[:40]!r}" for each in examples)
-    what = f"{error.message} The batch holds {len(error.indices)} {unit}, first {named}."
-    return UserError(what, location=str(run), hint=error.hint)
+        unit, names = "pairs", "; ".join(f"{each.location or 'example'} {each.source[:40]!r}" for each in examples)
+    message = f"{error.message} The batch contains {len(error.indices)} {unit}, first {names}."
+    return UserError(message, location=str(run), hint=error.hint)
 
 
 def check_length(recipe: Recipe, prepared: PreparedData) -> None:
-    """Refuse a text that is too short to be learned from, before there is a folder for it."""
+    """Raise an error if a text is too short for training, before the run folder is created."""
     if isinstance(prepared.train, TextDataset):
         if isinstance(recipe.decoder, NgramSettings):
             check_ngram_text(prepared.train, recipe.decoder.order)
@@ -191,7 +191,7 @@ def check_length(recipe: Recipe, prepared: PreparedData) -> None:
 
 
 def _open_folder(run: RunFolder, recipe: Recipe, prepared: PreparedData) -> None:
-    """Write down what the run is made from, before anything is computed."""
+    """Create the run folder: recipe, environment, split fingerprints and data report."""
     write_text(run.recipe_file, recipe.toml())
     machine = {"seq2see": seq2see.__version__, **describe_machine(), "seed": recipe.training.seed}
     write_json(run.path / "env.json", {**machine, "command": sys.argv})
@@ -201,5 +201,5 @@ def _open_folder(run: RunFolder, recipe: Recipe, prepared: PreparedData) -> None
 
 
 def count_weights(model: torch.nn.Module) -> int:
-    """How many numbers a model learns; a tied weight counts once."""
+    """The number of trainable parameters; a tied weight counts once."""
     return sum(weight.numel() for weight in model.parameters())

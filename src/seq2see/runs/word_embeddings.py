@@ -1,4 +1,4 @@
-"""Words as a model has them: neighbors and analogies in its table, and one word in several contexts."""
+"""Word embeddings of a model: neighbors and analogies in its embedding table, and one word in several contexts."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from seq2see.runs.model import Model
 
 BYTE = re.compile("<0x[0-9A-F]{2}>")
-"""How vocabularies of pieces call the bytes that rare characters fall into."""
+"""The names of byte tokens, which encode rare characters."""
 SPECIAL_TOKENS = UNK + 1
-"""So many ids at the beginning of a vocabulary are no pieces of text."""
+"""The number of special tokens at the beginning of a vocabulary."""
 
 
 class WordEmbeddings:
-    """The words of a trained model; of one that reads texts, those of its source."""
+    """The embedding table of a trained model: of its source if that is text, otherwise of its target."""
 
     def __init__(self, stored: StoredModel):
         self.stored, module = stored, stored.module
@@ -42,70 +42,71 @@ class WordEmbeddings:
         self.embedding: Any = getattr(module, "source" if self.has_source else "target", None)
         if not isinstance(getattr(self.embedding, "table", None), nn.Embedding):
             raise UserError(
-                "This model has no table of vectors to look at.",
-                hint="Models that count have none, nor has an ensemble, nor a model of numbers.",
+                "This model has no embedding table.",
+                hint="N-gram models, ensembles and forecasting models have none.",
             )
         self.tokenizer: Tokenizer = stored.tokenizers.source if self.has_source else stored.tokenizers.target
 
     @staticmethod
     def of(model: Model) -> WordEmbeddings:
-        """The words of a model that is open."""
+        """The embeddings of a loaded model."""
         module: Any = model.module
         return WordEmbeddings(StoredModel(model.config, module, model.tokenizers))
 
     @property
     def embeddings(self) -> Embeddings:
-        """The table, and the name of each of its rows."""
+        """The embedding table, and the token of each row."""
         return Embeddings(self._table(), self.tokenizer.tokens(range(len(self.tokenizer))))
 
     def ids(self, word: str) -> list[int]:
-        """The pieces of a word: one if there is one, with or without the space before it."""
-        cuts = [self.tokenizer.encode(text) for text in (f" {word}", word)]
-        found = min((ids for ids in cuts if ids and UNK not in ids), key=len, default=[])
-        if not word or all(BYTE.fullmatch(piece) for piece in self.tokenizer.tokens(found)):
-            found = []  # bytes can spell any word, and say nothing of it
-        if not found:
-            raise UserError(f"The model does not know the word '{word}'.", hint="Give a word of its training text.")
-        return found
+        """The token ids of a word: a single token if there is one, with or without a space before it."""
+        encodings = [self.tokenizer.encode(text) for text in (f" {word}", word)]
+        shortest = min((ids for ids in encodings if ids and UNK not in ids), key=len, default=[])
+        if not word or all(BYTE.fullmatch(token) for token in self.tokenizer.tokens(shortest)):
+            shortest = []  # byte tokens spell any word, so their embeddings mean nothing
+        if not shortest:
+            raise UserError(f"The word '{word}' is not in the vocabulary.", hint="Use a word of the training text.")
+        return shortest
 
     def vector(self, word: str) -> Tensor:
-        """The vector of a word; of one that is cut into pieces, their mean."""
+        """The embedding of a word; of several tokens, their mean."""
         return self._table()[self.ids(word)].mean(0)
 
     def neighbors(self, word: str, count: int) -> list[Neighbor]:
-        """The pieces nearest to a word, less its own."""
+        """The nearest tokens to a word, without its own."""
         return self.embeddings.nearest(self.vector(word), count, {*self.non_word_ids(), *self.ids(word)})
 
     def analogy(self, words: Sequence[str], count: int) -> tuple[list[Neighbor], list[Neighbor]]:
-        """What is to the third word as the first to the second: first - second + third.
+        """The nearest tokens to first - second + third (Mikolov et al. 2013).
 
-        Mikolov et al. 2013. The first list may name the words that were given, and mostly does; the second leaves them
-        out, as published scores do.
+        The first list may contain the three words themselves, and mostly does; the second excludes them, as published
+        scores do.
         """
         first, second, third = (self.vector(word) for word in words)
-        wanted, given = first - second + third, {number for word in words for number in self.ids(word)}
-        nearest, controls = self.embeddings.nearest, self.non_word_ids()
-        return nearest(wanted, count, controls), nearest(wanted, count, controls | given)
+        query, input_ids = first - second + third, {token_id for word in words for token_id in self.ids(word)}
+        nearest, excluded = self.embeddings.nearest, self.non_word_ids()
+        return nearest(query, count, excluded), nearest(query, count, excluded | input_ids)
 
     def map(self, count: int) -> WordMap:
-        """The first words of the vocabulary on their two principal axes; what is no word is left out."""
-        known, hidden = self.embeddings, self.non_word_ids()
-        kept = [number for number in range(len(known.tokens)) if number not in hidden][:count]
-        if len(kept) < 3:
+        """A PCA of the first tokens of the vocabulary in two dimensions, without special and byte tokens."""
+        embeddings, excluded = self.embeddings, self.non_word_ids()
+        ids = [token_id for token_id in range(len(embeddings.tokens)) if token_id not in excluded][:count]
+        if len(ids) < 3:
             raise UserError("There are too few words for a map.")
-        found = pca(known.vectors[kept].numpy())
-        return WordMap([known.tokens[number] for number in kept], found.coordinates.astype(np.float32), found.explained_variance_ratio)
+        result = pca(embeddings.vectors[ids].numpy())
+        tokens = [embeddings.tokens[token_id] for token_id in ids]
+        return WordMap(tokens, result.coordinates.astype(np.float32), result.explained_variance_ratio)
 
     def contexts(self, word: str, sentences: Sequence[str]) -> WordContexts:
-        """One word in several sentences: its vector in the table, before the first block, and after each."""
+        """One word in several sentences: its embedding, and its hidden states before the first and after each block."""
         if isinstance(self.stored.config.model.source, ImageSource):
-            raise UserError("This model writes about what it sees.", hint="Ask one that reads texts.")
+            raise UserError("This is a captioning model.", hint="Choose a model whose source is text.")
         layers: dict[str, list[Tensor]] = {}
         for sentence in sentences:
             ids = self.tokenizer.encode(sentence)
-            places = self._places(word, sentence)
-            table = self._table()[[ids[place] for place in places]]
-            for name, vectors in [("table", table), *self._stream(ids, places)]:
+            positions = self._positions(word, sentence)
+            table = self._table()[[ids[position] for position in positions]]
+            for name, vectors in [("table", table), *self._hidden_states(ids, positions)]:
                 layers.setdefault(name, []).append(vectors.mean(0))
         return WordContexts(word, tuple(sentences), layers)
 
@@ -113,48 +114,48 @@ class WordEmbeddings:
         return self.embedding.table.weight.detach().float().cpu()
 
     def non_word_ids(self) -> set[int]:
-        """Rows of the table that control, or stand for a single byte: no text may ever have had that byte."""
+        """Special tokens, [MASK] and byte tokens; the embeddings of bytes may be untrained."""
         tokens = self.tokenizer.tokens(range(len(self.tokenizer)))
         last = {len(tokens) - 1} if tokens[-1] == MASK_TEXT else set()
         return {
             *range(SPECIAL_TOKENS),
             *last,
-            *(number for number, piece in enumerate(tokens) if BYTE.fullmatch(piece)),
+            *(token_id for token_id, token in enumerate(tokens) if BYTE.fullmatch(token)),
         }
 
-    def _places(self, word: str, sentence: str) -> list[int]:
-        """Which pieces of a sentence the word is made of, where it stands first."""
-        # A word of letters must not be part of a longer one; Chinese has no such borders.
+    def _positions(self, word: str, sentence: str) -> list[int]:
+        """The token positions of the first occurrence of a word in a sentence."""
+        # A word in ASCII letters must not be a part of a longer word; Chinese has no word boundaries.
         pattern = rf"\b{re.escape(word)}\b" if word.isascii() else re.escape(word)
-        found = re.search(pattern, sentence)
+        match = re.search(pattern, sentence)
         offsets = self.tokenizer.offsets(sentence)
-        places = [number for number, (start, end) in enumerate(offsets) if found and _overlap(start, end, found)]
-        if not places:
-            raise UserError(f"The word '{word}' is not in '{sentence}'.", hint="Every sentence must have it.")
-        return places
+        positions = [index for index, (start, end) in enumerate(offsets) if match and _overlaps(start, end, match)]
+        if not positions:
+            raise UserError(f"The word '{word}' is not in '{sentence}'.", hint="Every sentence must contain it.")
+        return positions
 
     @torch.inference_mode()
-    def _stream(self, ids: list[int], places: list[int]) -> list[tuple[str, Tensor]]:
-        """The vectors of some pieces, at every station of their way."""
+    def _hidden_states(self, ids: list[int], positions: list[int]) -> list[tuple[str, Tensor]]:
+        """The hidden states at some positions, before the first block and after each block."""
         module, device = self.stored.module, device_of(self.stored.module)
-        writes = self.stored.config.model.generates
-        before, after = ([] if self.has_source and writes else [BOS]), ([EOS] if self.has_source else [])
+        generates = self.stored.config.model.generates
+        before, after = ([] if self.has_source and generates else [BOS]), ([EOS] if self.has_source else [])
         tokens = Sequences.of([[*before, *ids, *after]]).to(device)
-        with trace(module, ("embedding", "stream")) as seen:
+        with trace(module, ("embedding", "stream")) as activations:
             if self.has_source:
                 module.encode(tokens)  # type: ignore[operator]
             else:
-                nothing = torch.zeros_like(tokens.values)
-                module(Batch(None, tokens, nothing, torch.zeros(1, dtype=torch.long)))
-        wanted = [place + len(before) for place in places]
-        stations = [("entering", each) for each in seen.of("embedding")]
-        stations += [(f"block {number}", each) for number, each in enumerate(seen.of("stream"), 1)]
-        return [(name, each.values[0, wanted].float().cpu()) for name, each in stations]
+                labels = torch.zeros_like(tokens.values)
+                module(Batch(None, tokens, labels, torch.zeros(1, dtype=torch.long)))
+        shifted = [position + len(before) for position in positions]
+        layers = [("input", each) for each in activations.of("embedding")]
+        layers += [(f"block {number}", each) for number, each in enumerate(activations.of("stream"), 1)]
+        return [(name, each.values[0, shifted].float().cpu()) for name, each in layers]
 
 
 @dataclass(frozen=True)
 class WordMap:
-    """Words of a table, where they lie on the plane that shows most of it, and how much that is."""
+    """Words, their coordinates on the first two principal axes, and the explained variance of the axes."""
 
     tokens: list[str]
     points: NDArray[np.float32]
@@ -163,7 +164,7 @@ class WordMap:
 
 @dataclass(frozen=True)
 class WordContexts:
-    """The vectors of one word in several sentences, by layer."""
+    """The embedding and hidden states of one word in several sentences, by layer."""
 
     word: str
     sentences: tuple[str, ...]
@@ -171,17 +172,17 @@ class WordContexts:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Which sentences are compared: any two, counted from 0."""
+        """All pairs of sentences, counted from 0."""
         return list(combinations(range(len(self.sentences)), 2))
 
     @property
     def cosines(self) -> dict[str, list[float]]:
-        """For each layer how alike the word's vectors are in each pair of sentences."""
+        """For each layer, the cosine similarity of the word's vectors in each pair of sentences."""
         return {
             name: [cosine(vectors[first], vectors[second]) for first, second in self.pairs]
             for name, vectors in self.layers.items()
         }
 
 
-def _overlap(start: int, end: int, found: re.Match[str]) -> bool:
-    return start < found.end() and end > found.start()
+def _overlaps(start: int, end: int, match: re.Match[str]) -> bool:
+    return start < match.end() and end > match.start()

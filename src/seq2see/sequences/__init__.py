@@ -1,1 +1,1 @@
-"""From raw examples to batches: tokenizers, length buckets, pairs of texts."""
+"""From raw examples to batches: tokenizers, datasets, batch samplers, and augmentation."""

@@ -1,7 +1,7 @@
-"""What is shown of an image in training: other views of it, drawn anew at every step, one row of the batch at a time.
+"""Augmentation of training images: each image of a batch is transformed anew at every step.
 
-First it is moved and mirrored, then changed strongly, then a piece is hidden, and at last two images are mixed. What
-is drawn depends on (seed, step, image) alone, so a resumed run sees what the uninterrupted one would have seen.
+The order is: shift and flip, RandAugment, cutout, and finally mixup or CutMix. The random numbers depend on (seed,
+step, image) alone, so a resumed run computes the same images as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -24,62 +24,62 @@ from seq2see.sequences.rand_augment import RandAugment
 
 
 class Augmentation(Settings):
-    """How the images to learn from are varied, anew at every step."""
+    """Augmentation of training images, sampled anew at every step."""
 
     shift: int = Field(0, ge=0)
-    """Pixels by which an image is moved, at most, in both directions; mirrors stand at its edges."""
+    """Random shift: the maximum number of pixels in each direction; edges are padded by reflection."""
     flip: bool = False
-    """Whether left and right are exchanged in half of the images; letters and digits do not bear it."""
+    """Random horizontal flip of half of the images; not for letters and digits."""
     rand_augment: int = Field(0, ge=0)
-    """Strong changes that an image goes through one after another: turned, darker, with fewer tones (RandAugment)."""
+    """RandAugment: the number of operations per image (rotate, shear, brightness, posterize, ...)."""
     magnitude: float = Field(0.3, ge=0, le=1)
-    """How strong these changes are."""
+    """RandAugment: the magnitude of the operations."""
     cutout: int = Field(0, ge=0)
-    """Pixels on each side of a square that is hidden; 0 hides nothing."""
+    """Cutout: the side of the gray square, in pixels; 0: off."""
     mixup: float = Field(0.0, ge=0)
-    """Two images shine through each other, by shares drawn from Beta(α, α) with this α; 0 mixes none."""
+    """Mixup: blend two images with a weight from Beta(α, α), for this α; 0: off."""
     cutmix: float = Field(0.0, ge=0)
-    """A piece of one image is glued into another, of a size drawn likewise; 0 glues none. With mixup: by turns."""
+    """CutMix: paste a patch of another image, of a size from Beta(α, α); 0: off. With mixup, one of both at random."""
     repeats: int = Field(1, ge=1)
-    """How many views of each image a step sees, of as many times fewer images (repeated augmentation)."""
+    """Repeated augmentation: the number of augmented copies of each image per batch; the batch size is the same."""
 
     def augmenter(self, seed: int) -> Augmenter:
-        """What makes views of batches."""
+        """The augmenter for this seed."""
         return Augmenter(self, seed)
 
 
 class Transform(Protocol):
-    """Pixels in, as many pixels out."""
+    """A transform of a batch of images; the shape stays the same."""
 
     def __call__(self, pixels: Tensor, rng: CounterRng) -> Tensor:
-        """Every image changed by draws of its own."""
+        """Transform each image with random numbers of its own."""
 
 
 class Augmenter:
-    """Batches as a step of training sees them."""
+    """Augments training batches."""
 
     def __init__(self, augmentation: Augmentation, seed: int):
         self.seed, self.repeats = seed, augmentation.repeats
-        chosen: list[tuple[bool, Transform]] = [
+        candidates: list[tuple[bool, Transform]] = [
             (augmentation.shift > 0, Shift(augmentation.shift)),
             (augmentation.flip, Flip()),
             (augmentation.rand_augment > 0, RandAugment(augmentation.rand_augment, augmentation.magnitude)),
             (augmentation.cutout > 0, Cutout(augmentation.cutout)),
         ]
-        self.augmentation = [transform for wanted, transform in chosen if wanted]
+        self.transforms = [transform for enabled, transform in candidates if enabled]
         self.mix = _mixture(augmentation)
 
     def repeat_indices(self, indices: IntArray) -> IntArray:
-        """Images as often as they are shown: all of them, then all again, so that none is mixed with itself."""
+        """All images, then all again, `repeats` times: so mixup never mixes an image with itself."""
         return np.tile(indices, self.repeats)
 
     def __call__(self, batch: Batch, step: int | Tensor) -> Batch:
-        """The same batch in other views; nothing waits for a GPU, so that a CUDA graph can record it."""
+        """The augmented batch. There is no GPU sync, so a CUDA graph can capture it."""
         assert isinstance(batch.source, Images)
         pixels, rows = batch.source.values, torch.arange(len(batch.indices), device=batch.indices.device)
         repeat = batch.indices * self.repeats + rows * self.repeats // len(rows)
         rng = CounterRng(self.seed, step, repeat.to(pixels.device))
-        for transform in self.augmentation:
+        for transform in self.transforms:
             pixels = transform(pixels, rng)
         if self.mix is None:
             return replace(batch, source=replace(batch.source, values=pixels))

@@ -1,9 +1,9 @@
-"""BPE-dropout: one word cut in many ways, by merging with gaps (Provilkov, Emelianenko & Voita 2020).
+"""BPE-dropout of single words: random segmentations by skipping merges (Provilkov, Emelianenko & Voita 2020).
 
-A model that always sees "unlikely" as `un likely` learns nothing of `like`. Byte-pair merging with dropout
-passes over each possible merge by chance, every time it looks for the next one, so that a word is now and
-then left in smaller pieces. The `tokenizers` library can do this too, but draws from a source of chance of its
-own, so no two runs would agree; here it is drawn from the seed and the word.
+A model that always reads "unlikely" as `un likely` learns nothing about `like`. BPE with dropout skips each possible
+merge with some probability, every time it searches for the next merge, so that a word is sometimes left in smaller
+tokens. The `tokenizers` library implements this too, but with a random generator of its own, so runs would not be
+reproducible; here the random numbers are a function of the seed and the word.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from seq2see.core.seeds import generator
 from seq2see.sequences.tokenizer_files import BYTE_TOKENS
 
 Segmentation = tuple[int, ...]
-"""A word as the numbers of its pieces."""
+"""A word as token ids."""
 
 
 class BPEMerges:
-    """The merges of a byte-pair vocabulary: which two pieces become one, and which come first."""
+    """The merges of a BPE vocabulary: pairs of tokens that become one token, by rank."""
 
     def __init__(self, vocabulary: Mapping[str, int], merges: Sequence[Sequence[str]]):
         self.vocabulary = vocabulary
@@ -30,47 +30,47 @@ class BPEMerges:
         }
 
     def initial_tokens(self, word: str) -> Segmentation:
-        """Where merging begins: a piece for each character, or for each of its bytes if it has none."""
-        spelt = (
-            [letter] if letter in self.vocabulary else [BYTE_TOKENS[byte] for byte in letter.encode()]
-            for letter in word
+        """The tokens before any merge: one for each character, or for each of its bytes if it has none."""
+        spellings = (
+            [character] if character in self.vocabulary else [BYTE_TOKENS[byte] for byte in character.encode()]
+            for character in word
         )
-        return tuple(self.vocabulary[token] for tokens in spelt for token in tokens)
+        return tuple(self.vocabulary[token] for tokens in spellings for token in tokens)
 
     def candidates(self, tokens: Segmentation) -> list[tuple[int, int, int]]:
-        """The merges that can be made now as (rank, merged piece, place), in the order BPE prefers them."""
+        """The possible merges as (rank, merged token, position), in the order of BPE."""
         neighbors = enumerate(pairwise(tokens))
-        return sorted([(*self.table[pair], place) for place, pair in neighbors if pair in self.table])
+        return sorted([(*self.table[pair], position) for position, pair in neighbors if pair in self.table])
 
     def segment(self, word: str) -> Segmentation:
-        """The cut without dropout: nothing is ever passed over."""
+        """The segmentation without dropout."""
         return self._merge(self.initial_tokens(word), 1, repeat(0))[0]
 
     def sample(self, word: str, count: int, dropout: float, seed: int) -> list[Segmentation]:
-        """A number of cuts, each drawn by itself, as a function of the seed and the word alone."""
-        letters = self.initial_tokens(word)
-        tries = generator(seed, f"cuts of {word}").geometric(1 - dropout, size=count * len(letters))
-        return self._merge(letters, count, iter((tries - 1).tolist()))
+        """`count` independent random segmentations, as a function of the seed and the word alone."""
+        tokens = self.initial_tokens(word)
+        trials = generator(seed, f"cuts of {word}").geometric(1 - dropout, size=count * len(tokens))
+        return self._merge(tokens, count, iter((trials - 1).tolist()))
 
-    def _merge(self, letters: Segmentation, count: int, skips: Iterator[int]) -> list[Segmentation]:
-        """Merge the same letters several times over (algorithm 1 of the paper).
+    def _merge(self, initial: Segmentation, count: int, skips: Iterator[int]) -> list[Segmentation]:
+        """Run BPE `count` times on the same initial tokens (algorithm 1 of the paper).
 
-        At each merge of each cut the next of `skips` says how many possible merges are passed over before
-        one is made; if as many as there are, the cut is done. Cuts that stand at the same pieces go on
-        together, which spares most of the work: with little dropout they seldom part.
+        For each merge of each segmentation, the next element of `skips` is the number of candidate merges to skip; if
+        no candidate is left, the segmentation is finished. Segmentations with equal tokens so far are processed
+        together, which saves most of the work: with little dropout they rarely diverge.
         """
-        done: list[Segmentation] = []
-        standing = {letters: count}
-        while standing:  # every round makes one merge, so all that stand have equally many pieces
-            further: dict[Segmentation, int] = {}
-            for tokens, cuts in standing.items():
+        finished: list[Segmentation] = []
+        active = {initial: count}
+        while active:  # every round makes one merge, so all active segmentations have the same number of tokens
+            merged_once: dict[Segmentation, int] = {}
+            for tokens, copies in active.items():
                 candidates = self.candidates(tokens)
-                for skipped, some in Counter(islice(skips, cuts)).items():
+                for skipped, number in Counter(islice(skips, copies)).items():
                     if skipped >= len(candidates):
-                        done += [tokens] * some
+                        finished += [tokens] * number
                     else:
-                        _, merged, place = candidates[skipped]
-                        pieces_then = (*tokens[:place], merged, *tokens[place + 2 :])
-                        further[pieces_then] = further.get(pieces_then, 0) + some
-            standing = further
-        return done
+                        _, merged, position = candidates[skipped]
+                        after_merge = (*tokens[:position], merged, *tokens[position + 2 :])
+                        merged_once[after_merge] = merged_once.get(after_merge, 0) + number
+            active = merged_once
+        return finished

@@ -1,7 +1,7 @@
-"""Which examples form a batch: about equally long ones, as many as the token budget allows.
+"""Bucketing: batches of examples of similar length, within a token budget.
 
-The plan of an epoch is a function of the lengths, the budget, the seed and the epoch, so the batch
-of any step can be named without having run the steps before it: a resumed run needs one number.
+The plan of an epoch is a function of the lengths, the budget, the seed and the epoch, so the batch of any step can be
+computed without the steps before it: a resumed run needs only the step number.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from seq2see.core.seeds import permutation
 
 IntArray: TypeAlias = NDArray[np.int64]
 
-# Widths a batch can have: every 4 up to 32, every 8 up to 64, then four to each doubling. Few widths mean few
-# shapes, and on a GPU every new shape costs a compilation; short texts are where padding would cost most.
+# The possible widths of a batch: multiples of 4 up to 32, of 8 up to 64, then four per power of two. Few widths mean
+# few shapes, and on a GPU every new shape needs a compilation; for short texts padding would cost most.
 WIDTHS: IntArray = np.array(
     [
         *range(4, 32, 4),
@@ -31,7 +31,7 @@ WIDTHS: IntArray = np.array(
 
 
 def padded_width(lengths: IntArray | int) -> IntArray:
-    """The width that rows of these lengths are padded to.
+    """The width to which rows of these lengths are padded.
 
     >>> padded_width(np.array([1, 8, 9, 33, 65])).tolist()
     [4, 8, 12, 40, 80]
@@ -40,14 +40,14 @@ def padded_width(lengths: IntArray | int) -> IntArray:
 
 
 def bucket_widths(lengths: IntArray) -> IntArray:
-    """The width of each example's bucket; `lengths` is (example, side), and the longer side decides."""
+    """The width of each example's bucket; `lengths` is (example, side), and the longer side counts."""
     return padded_width(lengths.reshape(len(lengths), -1).max(axis=1))
 
 
 def bucket_rows(count: int, width: int, batch_tokens: int) -> int:
-    """How many rows each batch of a bucket has: within the budget, and as equal as can be.
+    """The number of rows per batch of a bucket: within the budget, and with batches of equal size if possible.
 
-    >>> bucket_rows(count=21, width=8, tokens=80)  # ten fit, and 7 + 7 + 7 leaves no small rest
+    >>> bucket_rows(count=21, width=8, batch_tokens=80)  # ten would fit, but 7 + 7 + 7 has no small remainder
     7
     """
     batches = ceil(count / max(1, batch_tokens // width))
@@ -55,11 +55,11 @@ def bucket_rows(count: int, width: int, batch_tokens: int) -> int:
 
 
 def epoch_batches(lengths: IntArray, batch_tokens: int, seed: int, epoch: int) -> list[IntArray]:
-    """The batches of an epoch as arrays of example numbers; each example is in exactly one.
+    """The batches of an epoch as arrays of example indices; each example is in exactly one batch.
 
-    `lengths` is (example, side): the longer side decides the bucket, and rows times its padded width
-    stay within `batch_tokens`. An example longer than that is a batch of its own. The examples are shuffled
-    before they are put in buckets, and the batches afterwards.
+    `lengths` is (example, side): the longer side determines the bucket, and rows times padded width stay within
+    `batch_tokens`. An example longer than that is a batch of its own. The examples are shuffled before they are put in
+    buckets, and then the batches are shuffled.
     """
     order = permutation(len(lengths), seed, "examples", epoch)
     widths = bucket_widths(lengths)
@@ -75,31 +75,33 @@ def epoch_batches(lengths: IntArray, batch_tokens: int, seed: int, epoch: int) -
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Which examples a step trains on."""
+    """The examples of one step."""
 
     number: int
     epoch: int
     position: int
-    """The step's number inside its epoch."""
+    """The position of the step in its epoch."""
     indices: IntArray
     rows: int
-    """How many rows the batches of this bucket have; the bucket's last one may be a few short of it."""
+    """The number of rows in batches of this bucket; the last batch of a bucket may have fewer."""
     width: int
-    """The width of the bucket; no row of this step is longer, on either side."""
+    """The width of the bucket; all rows of this step are at most this long, on both sides."""
 
 
 class BucketSampler:
-    """The batches of a whole training, by step number.
+    """The batches of a training run, by step number.
 
-    How many examples a bucket holds does not depend on the shuffling, so every epoch has the same
-    number of batches, and the step number tells the epoch and the place in it.
+    The number of examples in a bucket does not depend on the shuffling, so every epoch has the same number of batches,
+    and epoch and position follow from the step number.
     """
 
     def __init__(self, lengths: IntArray, batch_tokens: int, seed: int):
         if len(lengths) == 0:
             raise UserError("There are no examples to make batches of.")
         if batch_tokens < 1:
-            raise UserError(f"A batch cannot hold {batch_tokens} tokens.", hint="Set training.batch_tokens to 1 or more.")
+            raise UserError(
+                f"A batch cannot hold {batch_tokens} tokens.", hint="Set training.batch_tokens to 1 or more."
+            )
         self.lengths, self.batch_tokens, self.seed = lengths, batch_tokens, seed
         self._widths = bucket_widths(lengths)
         counts = zip(*np.unique(self._widths, return_counts=True), strict=True)
@@ -108,11 +110,11 @@ class BucketSampler:
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches in an epoch."""
         return len(self._batches)
 
     def batch_at(self, step: int) -> BatchPlan:
-        """The examples of one step, counted from 0 over all epochs."""
+        """The batch plan of one step, counted from 0 over all epochs."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, epoch_batches(self.lengths, self.batch_tokens, self.seed, epoch)
@@ -121,7 +123,7 @@ class BucketSampler:
         return BatchPlan(step, epoch, position, indices, self._rows[width], width)
 
     def steps(self, start: int = 0) -> Iterator[BatchPlan]:
-        """The steps from a given one on, without end."""
+        """The batch plans from step `start` on, without end."""
         step = start
         while True:
             yield self.batch_at(step)

@@ -1,4 +1,4 @@
-"""Images and the texts that are to be written about them; compare `pairs.py`, where texts are written about texts."""
+"""Images with captions as token ids; compare `pair_dataset.py`, where the source is a text, too."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from seq2see.sources.image_examples import ImageExamples
 
 
 class CaptionDataset(ImageDataset):
-    """Images with captions as numbers. An image may have several; every epoch takes the next one.
+    """Images with captions as token ids. An image may have several captions; each epoch uses the next one.
 
-    All batches are as wide as the longest caption needs, so that a GPU meets one shape.
+    All batches are as wide as the longest caption, so that a GPU has a single shape.
     """
 
     def __init__(self, examples: ImageExamples, tokenizer: Tokenizer, max_tokens: int, device: torch.device):
@@ -33,31 +33,31 @@ class CaptionDataset(ImageDataset):
 
     @property
     def lengths(self) -> IntArray:
-        """(image, 1): how long its first caption is."""
+        """(image, 1): the length of its first caption."""
         return self.side.lengths[self.first_captions][:, None]
 
     @property
     def characters(self) -> int:
-        """How long the first captions are together."""
+        """The total length of the first captions, in characters."""
         return sum(len(example.target) for example in self.examples)
 
     def batch(self, indices: IntArray, epoch: int = 0) -> Batch:
-        """These images, target `<bos> y1 .. yn`, labels `y1 .. yn <eos>`, of the caption that is the epoch's turn."""
-        picked = torch.from_numpy(np.array(indices, np.int64))
-        images = Images.of(self.pixels.index_select(0, picked.to(self.pixels.device, non_blocking=True)))
+        """These images, target `<bos> y1 .. yn` and labels `y1 .. yn <eos>`, with the captions of this epoch."""
+        rows = torch.from_numpy(np.array(indices, np.int64))
+        images = Images.of(self.pixels.index_select(0, rows.to(self.pixels.device, non_blocking=True)))
         target, labels = decoder_inputs_and_labels(
             self.side, self.first_captions[indices] + epoch % self.counts[indices]
         )
-        room = (0, self.width - labels.size(1))
-        target = Sequences(functional.pad(target.values, room, value=PAD), target.lengths)
-        return Batch(images, target, functional.pad(labels, room, value=IGNORE_INDEX), picked)
+        padding = (0, self.width - labels.size(1))
+        target = Sequences(functional.pad(target.values, padding, value=PAD), target.lengths)
+        return Batch(images, target, functional.pad(labels, padding, value=IGNORE_INDEX), rows)
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of all pixels and of the ids of all captions."""
+        """The SHA-256 of all pixels and of the token ids of all captions."""
         return hashlib.sha256(self.examples.fingerprint.encode() + self.side.ids.astype("<i4").tobytes()).hexdigest()
 
     def warnings(self) -> list[str]:
-        """Captions that are too long are told."""
-        cut = len(self.side.truncated)
-        return [f"{cut} captions are longer than {self.max_tokens} tokens and were cut."] if cut else []
+        """A warning if captions were truncated."""
+        count = len(self.side.truncated)
+        return [f"{count} captions are longer than {self.max_tokens} tokens and were cut."] if count else []

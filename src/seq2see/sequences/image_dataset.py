@@ -1,4 +1,4 @@
-"""Images as numbers: a whole set is one tensor of bytes where the model is, and a batch is picked out of it."""
+"""Images as tensors: a whole dataset is one tensor of bytes on the model's device, from which batches are selected."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from seq2see.sources.image_examples import ImageExamples
 
 
 def pixels_on(examples: ImageExamples, device: torch.device) -> UInt8[Tensor, "image *frame channel height width"]:
-    """All pixels of a split, where the model is."""
+    """All pixels of a split, on the model's device."""
     return torch.from_numpy(examples.pixels).movedim(-1, -3).contiguous().to(device)
 
 
 class ImageDataset:
-    """Images and the numbers of their labels; compare `LabeledTextDataset`, whose rows have lengths."""
+    """Images and their label ids; compare `LabeledTextDataset`, whose rows have lengths."""
 
     def __init__(self, examples: ImageExamples, labels: Sequence[str], device: torch.device):
         self.examples, self.vocab_size = examples, len(labels)
@@ -43,37 +43,37 @@ class ImageDataset:
 
     @property
     def lengths(self) -> IntArray:
-        """(image, 1): all are alike."""
+        """(image, 1): always 1."""
         return np.ones((len(self), 1), np.int64)
 
     @property
     def characters(self) -> int:
-        """Images are not written."""
+        """Images have no characters: 0."""
         return 0
 
     def batch(self, indices: IntArray, epoch: int = 0) -> Batch:
-        """These images and their labels, one a row; the same in every epoch."""
-        picked = torch.from_numpy(np.array(indices, np.int64))
-        there = picked.to(self.pixels.device, non_blocking=True)
-        images = Images(self.pixels.index_select(0, there))
-        return Batch(images, None, self.labels.index_select(0, there)[:, None], picked)
+        """These images and their labels, one per row; equal in every epoch."""
+        cpu_indices = torch.from_numpy(np.array(indices, np.int64))
+        device_indices = cpu_indices.to(self.pixels.device, non_blocking=True)
+        images = Images(self.pixels.index_select(0, device_indices))
+        return Batch(images, None, self.labels.index_select(0, device_indices)[:, None], cpu_indices)
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of all pixels and of the numbers of the labels."""
-        numbers = self.labels.cpu().numpy().astype("<i8").tobytes()
-        return hashlib.sha256(self.examples.fingerprint.encode() + numbers).hexdigest()
+        """The SHA-256 of all pixels and of the label ids."""
+        labels = self.labels.cpu().numpy().astype("<i8").tobytes()
+        return hashlib.sha256(self.examples.fingerprint.encode() + labels).hexdigest()
 
     def warnings(self) -> list[str]:
-        """What is wrong with an image, its reader has told."""
+        """None here: the reader of the images has reported their warnings."""
         return []
 
 
 class ShuffledSampler:
-    """The batches of a whole training, by step number: in every epoch each image once, in an order of its own.
+    """The batches of a training run, by step number: each epoch has every image once, in a new random order.
 
-    All batches have as many rows, so that a GPU meets one shape: the last of an epoch is filled up with its first
-    images.
+    All batches have the same number of rows, so that a GPU has a single shape: the last batch of an epoch is filled up
+    with the first images of the epoch.
     """
 
     def __init__(self, count: int, rows: int, seed: int):
@@ -85,21 +85,21 @@ class ShuffledSampler:
         self._epoch, self._order = -1, np.empty(0, np.int64)
 
     def epoch_of(self, step: int) -> int:
-        """Which epoch a step is in; both are counted from 0."""
+        """The epoch of a step; both are counted from 0."""
         return step // self.steps_per_epoch
 
     def indices_at(self, step: int) -> IntArray:
-        """The images of one step, counted from 0 over all epochs."""
-        epoch, place = divmod(step, self.steps_per_epoch)
+        """The indices of the images of one step, counted from 0 over all epochs."""
+        epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._epoch, self._order = epoch, permutation(self.count, self.seed, "pictures", epoch)
-        return self._order.take(np.arange(place * self.rows, (place + 1) * self.rows), mode="wrap")
+        return self._order.take(np.arange(position * self.rows, (position + 1) * self.rows), mode="wrap")
 
 
 class ImageProcessor(Tokenizer):
-    """What images have where texts have a tokenizer: how an image becomes numbers.
+    """The counterpart of a tokenizer for images: from a file to a tensor.
 
-    A file is decoded, and its middle square brought to side x side pixels of so many channels.
+    A file is decoded, and its central square is resized to image_size x image_size pixels with `channels` channels.
     """
 
     file = "image_processor.json"
@@ -108,59 +108,57 @@ class ImageProcessor(Tokenizer):
         self.kind, self.image_size, self.channels = "pixels", image_size, channels
 
     def __len__(self) -> int:
-        """Values that a channel of a pixel can have."""
+        """The number of values of a pixel's channel."""
         return 256
 
     def preprocess(self, image: str | Path | NDArray[np.uint8]) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
-        """(channel, height, width) of an image file, with remarks, or of pixels (height, width, channel) as given."""
-        remarks: tuple[str, ...] = ()
+        """(channel, height, width) from an image file, with warnings, or from pixels (height, width, channel)."""
+        warnings: tuple[str, ...] = ()
         if isinstance(image, str | Path):
-            seen = decode_with_issues(Path(image), side=self.image_size, channels=self.channels)
-            image, remarks = seen.pixels, seen.told
+            decoded = decode_with_issues(Path(image), image_size=self.image_size, channels=self.channels)
+            image, warnings = decoded.pixels, decoded.told
         if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != self.channels or not image.size:
             raise UserError(
                 f"These pixels are {image.dtype} of shape {image.shape}.",
                 hint=f"Give bytes (uint8) of height x width x {self.channels}, or an image file.",
             )
-        return image.transpose(2, 0, 1), remarks
+        return image.transpose(2, 0, 1), warnings
 
     def resize(self, pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
         """(channel, height, width) in another size."""
-        from PIL import Image  # takes a while, and most commands need no images
+        from PIL import Image  # imported here: it takes a while, and most commands need no images
 
         planes = [Image.fromarray(plane).resize((width, height), Image.Resampling.BICUBIC) for plane in pixels]
         return np.stack([np.asarray(plane) for plane in planes])
 
     def with_size(self, image_size: int) -> ImageProcessor:
-        """The same eyes for another size."""
+        """A processor with another image size."""
         return ImageProcessor(image_size, self.channels)
 
     @property
     def config(self) -> dict[str, int]:
-        """What is written down of it."""
+        """The stored settings."""
         return {"image_size": self.image_size, "channels": self.channels}
 
     @property
     def fingerprint(self) -> str:
-        """What decides how an image is seen."""
+        """The SHA-256 of the settings that determine the pixels."""
         return hashlib.sha256(json.dumps(list(self.config.values())).encode()).hexdigest()
 
     def save(self, path: Path) -> None:
-        """Write it down."""
+        """Write the settings to a JSON file."""
         write_json(path, self.config)
 
     @staticmethod
     def load(path: Path) -> ImageProcessor:
-        """Read what `save` wrote; anything else is refused."""
+        """Read a file that `save` wrote; any other file is an error."""
         try:
-            found = json.loads(path.read_bytes())
-            if "frames" in found:
-                from seq2see.sequences.video_processor import (
-                    VideoProcessor,  # only here: it is a kind of `ImageProcessor`
-                )
+            config = json.loads(path.read_bytes())
+            if "frames" in config:
+                from seq2see.sequences.video_processor import VideoProcessor  # imported here: it subclasses this class
 
-                return VideoProcessor(int(found["image_size"]), int(found["channels"]), int(found["frames"]))
-            return ImageProcessor(int(found["image_size"]), int(found["channels"]))
+                return VideoProcessor(int(config["image_size"]), int(config["channels"]), int(config["frames"]))
+            return ImageProcessor(int(config["image_size"]), int(config["channels"]))
         except (ValueError, KeyError, TypeError):
-            what = "This does not say how images are seen."
-            raise UserError(what, location=str(path), hint="Restore it from a copy.") from None
+            message = "This file has no settings of an image processor."
+            raise UserError(message, location=str(path), hint="Restore it from a copy.") from None

@@ -1,8 +1,8 @@
-"""Other views of the same image: moved, mirrored, with a piece missing; a model shall give all of them one label.
+"""Image transforms for augmentation: shift, flip, cutout. The label of an image stays the same.
 
-All rows of a batch are changed at once, each by draws of its own (`rng.py`), and nothing waits for a GPU: no shape
-depends on what was drawn. Pixels are whole numbers from 0 to 255 before and after, so that what a model sees in
-training can be looked at as an image.
+All rows of a batch are transformed at once, each with random numbers of its own (`counter_rng.py`), without a GPU sync:
+no shape depends on a random number. Pixels are integers from 0 to 255 before and after, so that a transformed image can
+be displayed.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from seq2see.sequences.counter_rng import CounterRng
 PixelBatch = UInt8[Tensor, "row channel height width"]
 PixelPositions = Int[Tensor, "row #height #width"]
 GRAY = 128
-"""What stands where nothing is known: halfway between black and white, so that a model is told nothing."""
+"""The value of missing pixels: halfway between black and white."""
 
 
 def gather_pixels(pixels: PixelBatch, lines: PixelPositions, columns: PixelPositions) -> PixelBatch:
-    """Each pixel from another place: out[r, c, y, x] = pixels[r, c, lines[r, y, x], columns[r, y, x]]."""
+    """Gather pixels from other positions: out[r, c, y, x] = pixels[r, c, lines[r, y, x], columns[r, y, x]]."""
     rows, channels, height, width = pixels.shape
-    places = (lines * width + columns).expand(rows, height, width).flatten(1)
-    # One number says where a pixel comes from, for all channels: a fifth of the time that three of them take.
-    return pixels.flatten(2).gather(2, places[:, None].expand(-1, channels, -1)).view_as(pixels)
+    indices = (lines * width + columns).expand(rows, height, width).flatten(1)
+    # One index per pixel serves all channels; separate indices for three channels would take five times as long.
+    return pixels.flatten(2).gather(2, indices[:, None].expand(-1, channels, -1)).view_as(pixels)
 
 
 def pixel_grid(pixels: PixelBatch) -> tuple[Int[Tensor, "1 height 1"], Int[Tensor, "1 1 width"]]:
-    """Where each pixel stands, counted from the top left."""
+    """The line and the column of each pixel, counted from the top left."""
     height, width = pixels.shape[2:]
     lines, columns = (torch.arange(size, device=pixels.device) for size in (height, width))
     return lines[None, :, None], columns[None, None]
 
 
 class Shift:
-    """Move an image by up to `max_shift` pixels in both directions.
+    """Shift an image by up to `max_shift` pixels in both directions.
 
-    The same as padding it by so many pixels and cutting out an image of the old size (He et al. 2016, section 4.2);
-    but a mirror stands at every edge: no black bars come in, which real images do not have.
+    This equals padding the image by `max_shift` pixels and cropping it to the old size (He et al. 2016, section 4.2),
+    but with padding by reflection, not by black bars, which real images do not have.
     """
 
     def __init__(self, max_shift: int):
         self.max_shift = max_shift
 
     def __call__(self, pixels: PixelBatch, rng: CounterRng) -> PixelBatch:
-        """Every image moved by an amount of its own."""
-        moves = (rng.integers("shift", 2 * self.max_shift + 1, 2) - self.max_shift)[..., None, None]
-        lines, columns = (place + move for place, move in zip(pixel_grid(pixels), moves.unbind(1), strict=True))
+        """Shift every image by a random amount."""
+        shifts = (rng.integers("shift", 2 * self.max_shift + 1, 2) - self.max_shift)[..., None, None]
+        lines, columns = (grid + shift for grid, shift in zip(pixel_grid(pixels), shifts.unbind(1), strict=True))
         height, width = pixels.shape[2:]
         return gather_pixels(pixels, reflect(lines, height), reflect(columns, width))
 
@@ -55,38 +55,38 @@ class Shift:
 def out_of_bounds(
     lines: PixelPositions, columns: PixelPositions, height: int, width: int
 ) -> Bool[Tensor, "row #height #width"]:
-    """Which places an image of this size does not have."""
+    """True for positions outside an image of this size."""
     return (lines < 0) | (lines >= height) | (columns < 0) | (columns >= width)
 
 
-def reflect(places: PixelPositions, size: int) -> PixelPositions:
-    """... 2 1 0 1 2 ... size-2 size-1 size-2 ...: what is seen in mirrors that stand on the outermost pixels."""
-    there_and_back = max(2 * (size - 1), 1)
-    place = places.remainder(there_and_back)
-    return torch.minimum(place, there_and_back - place)
+def reflect(positions: PixelPositions, size: int) -> PixelPositions:
+    """Reflection padding: ... 2 1 0 1 2 ... size-2 size-1 size-2 ...; the edge pixels are not repeated."""
+    period = max(2 * (size - 1), 1)
+    remainder = positions.remainder(period)
+    return torch.minimum(remainder, period - remainder)
 
 
 class Flip:
-    """Left and right exchanged, in half of the images."""
+    """Flip half of the images horizontally."""
 
     def __call__(self, pixels: PixelBatch, rng: CounterRng) -> PixelBatch:
-        """Some of the images as in a mirror."""
+        """Flip each image with probability 1/2."""
         lines, columns = pixel_grid(pixels)
         flipped = rng.uniform("flip")[..., None] < 0.5
         return gather_pixels(pixels, lines, torch.where(flipped, pixels.size(3) - 1 - columns, columns))
 
 
 class Cutout:
-    """A square of side x side pixels is gray; it may stick out (DeVries & Taylor 2017, section 3.1)."""
+    """Fill a square of size x size pixels with gray; edges may clip it (DeVries & Taylor 2017, section 3.1)."""
 
     def __init__(self, size: int):
         self.size = size
 
     def __call__(self, pixels: PixelBatch, rng: CounterRng) -> PixelBatch:
-        """Every image less a square."""
+        """Fill a random square of every image."""
         uniform = rng.uniform("cutout", 2)[..., None, None]
-        hidden = torch.ones((), dtype=torch.bool, device=pixels.device)
-        for places, chance in zip(pixel_grid(pixels), uniform.unbind(1), strict=True):
-            first = (chance * places.numel()).long() - self.size // 2  # its middle is any pixel
-            hidden = hidden & (places >= first) & (places < first + self.size)
-        return pixels.masked_fill(hidden[:, None], GRAY)
+        inside = torch.ones((), dtype=torch.bool, device=pixels.device)
+        for positions, fraction in zip(pixel_grid(pixels), uniform.unbind(1), strict=True):
+            first = (fraction * positions.numel()).long() - self.size // 2  # the center of the square is any pixel
+            inside = inside & (positions >= first) & (positions < first + self.size)
+        return pixels.masked_fill(inside[:, None], GRAY)

@@ -1,4 +1,4 @@
-"""Texts with a label each, as numbers."""
+"""Labeled texts as token ids, for text classification."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from seq2see.sources.examples import Example
 
 
 class LabeledTextDataset(PairDataset):
-    """Pairs whose target is no text but one of a few labels: `<bos> x1 .. xn <eos>`, and the number of the label."""
+    """Texts with one of a few labels each: `<bos> x1 .. xn <eos>`, and the label id."""
 
     prefix_length = 1  # <bos>
 
@@ -33,11 +33,11 @@ class LabeledTextDataset(PairDataset):
 
     @property
     def characters(self) -> int:
-        """How long all texts are together, in characters."""
+        """The total length of all texts, in characters."""
         return sum(len(example.source) for example in self.examples)
 
     def batch(self, indices: IntArray) -> Batch:
-        """These texts and their labels, one a row."""
+        """These texts and their labels, one per row."""
         side = self.sides["source"]
         values = take_padded(side.ids, *side.token_indices(indices, self.prefix_length), PAD)
         values[:, 0] = BOS
@@ -47,19 +47,19 @@ class LabeledTextDataset(PairDataset):
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of all ids, of the tokenizer that made them, and of the labels."""
+        """The SHA-256 of all token ids, of the tokenizer, and of the labels."""
         return hashlib.sha256(super().fingerprint.encode() + self.labels.astype("<i8").tobytes()).hexdigest()
 
 
 def label_ids(examples: Sequence[Example], labels: Sequence[str]) -> NDArray[np.int64]:
-    """The number of each example's label; one that nobody has learned is refused."""
-    numbers = {label: number for number, label in enumerate(labels)}
+    """The label id of each example; a label without an id is an error."""
+    ids = {label: index for index, label in enumerate(labels)}
     for example in examples:
-        if example.target not in numbers:
-            known = ", ".join(labels[:10]) + (", ..." if len(labels) > 10 else "")
+        if example.target not in ids:
+            names = ", ".join(labels[:10]) + (", ..." if len(labels) > 10 else "")
             raise UserError(
-                f"The label {example.target[:40]!r} does not occur in the training examples; there are: {known}.",
+                f"The label {example.target[:40]!r} does not occur in the training examples; there are: {names}.",
                 location=example.location,
                 hint="Add examples with this label to the training data, or correct it.",
             )
-    return np.array([numbers[example.target] for example in examples], np.int64)
+    return np.array([ids[example.target] for example in examples], np.int64)

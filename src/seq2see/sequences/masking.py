@@ -1,8 +1,8 @@
-"""Hiding tokens, so that a model that sees a whole text still has something to guess (Devlin et al. 2019).
+"""Masked language modeling: mask tokens that the model has to predict (Devlin et al. 2019).
 
-Of a text's tokens 15 % are asked for. Of these 80 % are replaced by [MASK], 10 % by any token, and 10 % stay: a text
-that the model is used on later holds few [MASK]s or none, so it must learn to know every token that it reads, not
-only those that are missing (their appendix A.1).
+15 % of a text's tokens have a label. Of these 80 % are replaced by [MASK], 10 % by a random token, and 10 % stay: the
+texts of downstream tasks have few [MASK]s or none, so the model must learn to represent every token that it reads, not
+only masked ones (their appendix A.1).
 """
 
 from __future__ import annotations
@@ -22,72 +22,72 @@ from seq2see.sequences.windows import TextDataset
 from seq2see.sources.examples import Example
 
 MLM_PROBABILITY, MASK_REPLACE_PROBABILITY, RANDOM_REPLACE_PROBABILITY = 0.15, 0.8, 0.1
-"""The share of the tokens that are asked for; of these, the shares that become [MASK] and any token."""
+"""The share of tokens with a label; of these, the shares that are replaced by [MASK] and by a random token."""
 SHORT_SEQUENCE_PROBABILITY = 0.25
-"""The share of training windows that are shortened: texts that are asked about later are seldom a window long."""
+"""The share of training windows that are shortened, because the texts of downstream tasks are usually shorter."""
 EVALUATION_SEED = 0
-"""The seed of what is hidden when a model is judged: the same in every run, so that runs can be compared."""
+"""The seed of the masks for evaluation: equal in all runs, so that runs can be compared."""
 
 Uniforms = NDArray[np.float64]
 
 
-def mask_tokens(ids: IntArray, uniforms: Uniforms, mask: int) -> tuple[IntArray, IntArray]:
-    """Rows with some tokens hidden, and what is asked at each place.
+def mask_tokens(ids: IntArray, uniforms: Uniforms, mask_id: int) -> tuple[IntArray, IntArray]:
+    """Rows with some tokens masked, and the labels.
 
-    `uniforms` are three numbers in [0, 1) for each place: they decide who is asked for, what it becomes, and which
-    token stands in for it. Neither <bos> and <eos> nor what the tokenizer does not know is asked for. `mask` is
-    the last number of the vocabulary, so all pieces lie below it.
+    `uniforms` has three numbers in [0, 1) for each position: they determine whether it is selected, how it is replaced,
+    and by which random token. <bos>, <eos> and unknown tokens are never selected. `mask_id` is the last id of the
+    vocabulary, so all other ids are smaller.
     """
-    choose, fate, stand_in = uniforms
-    may_hide = ids > UNK
-    wanted = np.maximum(1, np.round(MLM_PROBABILITY * may_hide.sum(-1, keepdims=True)))
-    ranks = np.where(may_hide, choose, 1.0).argsort(-1, kind="stable").argsort(-1, kind="stable")
-    masked = may_hide & (ranks < wanted)
-    any_token = UNK + 1 + (stand_in * (mask - UNK - 1)).astype(np.int64)
-    seen = np.where(masked & (fate < MASK_REPLACE_PROBABILITY), mask, ids)
-    seen = np.where(masked & (fate >= 1 - RANDOM_REPLACE_PROBABILITY), any_token, seen)
-    return seen, np.where(masked, ids, IGNORE_INDEX)
+    selection, replacement, random_token = uniforms
+    can_be_masked = ids > UNK
+    count = np.maximum(1, np.round(MLM_PROBABILITY * can_be_masked.sum(-1, keepdims=True)))
+    ranks = np.where(can_be_masked, selection, 1.0).argsort(-1, kind="stable").argsort(-1, kind="stable")
+    selected = can_be_masked & (ranks < count)
+    random_ids = UNK + 1 + (random_token * (mask_id - UNK - 1)).astype(np.int64)
+    inputs = np.where(selected & (replacement < MASK_REPLACE_PROBABILITY), mask_id, ids)
+    inputs = np.where(selected & (replacement >= 1 - RANDOM_REPLACE_PROBABILITY), random_ids, inputs)
+    return inputs, np.where(selected, ids, IGNORE_INDEX)
 
 
 class MaskedTextDataset(TextDataset):
-    """Windows of running text, each `<bos> x1 .. xn <eos>` with some of its tokens hidden.
+    """Windows of running text, each `<bos> x1 .. xn <eos>` with some of its tokens masked.
 
-    In training they are hidden anew at every step; when a model is judged, by the number of the window alone.
+    In training they are masked anew at every step; in evaluation the masks depend on the window's index alone.
     """
 
     setting = "source.max_tokens"
 
     def batch(self, indices: IntArray) -> Batch:
-        """These windows, as a model is judged on them."""
-        drawn = [generator(EVALUATION_SEED, "blanks", int(index)).random((4, self.row_width)) for index in indices]
-        return self.masked_batch(self.starts[indices], indices, np.stack(drawn, axis=1), short=0.0)
+        """These windows, with the masks for evaluation."""
+        uniforms = [generator(EVALUATION_SEED, "blanks", int(index)).random((4, self.row_width)) for index in indices]
+        return self.masked_batch(self.starts[indices], indices, np.stack(uniforms, axis=1), short=0.0)
 
     def training_batch(self, starts: IntArray, indices: IntArray, seed: int, step: int) -> Batch:
-        """Windows that begin anywhere, as one step of training sees them."""
+        """Windows that start at any position, with the masks of one training step."""
         uniforms = generator(seed, "blanks", step).random((4, len(starts), self.row_width))
         return self.masked_batch(starts, indices, uniforms, short=SHORT_SEQUENCE_PROBABILITY)
 
     @property
     def row_width(self) -> int:
-        """How wide a row is: a window, <bos> and <eos>."""
+        """The width of a row: a window, <bos> and <eos>."""
         return self.width + 2
 
     def masked_batch(self, starts: IntArray, indices: IntArray, uniforms: Uniforms, short: float) -> Batch:
-        """Windows with tokens hidden; the first of the four tables of chances decides about whole rows."""
+        """Windows with masked tokens; the first of the four tables of uniforms is for decisions about whole rows."""
         widths = self._widths(uniforms[0], short)
         spans = [[self.ids[start : start + width]] for start, width in zip(starts, widths, strict=True)]
         source, labels = self._mask_rows(spans, uniforms[1:])
         return Batch(source, None, labels, torch.from_numpy(np.array(indices, np.int64)))
 
     def _widths(self, uniforms: Uniforms, short: float) -> IntArray:
-        """How many tokens each row takes: all that fit, or of a share of the rows any number of them."""
-        some = 1 + (uniforms[:, 1] * self.width).astype(np.int64)
-        return np.where(uniforms[:, 0] < short, some, self.width)
+        """The number of tokens in each row: the window's width, or for a share of the rows a random length."""
+        random_widths = 1 + (uniforms[:, 1] * self.width).astype(np.int64)
+        return np.where(uniforms[:, 0] < short, random_widths, self.width)
 
     def _mask_rows(
         self, spans: Sequence[Sequence[NDArray[np.int32]]], uniforms: Uniforms
     ) -> tuple[SequencePairs, torch.Tensor]:
-        """Rows `<bos> span <eos>` or `<bos> span <eos> span <eos>`, with tokens hidden; and what is asked."""
+        """Rows `<bos> span <eos>` or `<bos> span <eos> span <eos>`, with tokens masked, and the labels."""
         ids, token_type_ids = np.full((2, len(spans), self.row_width), PAD, dtype=np.int64)
         lengths = np.zeros(len(spans), np.int64)
         for row, texts in enumerate(spans):
@@ -97,16 +97,16 @@ class MaskedTextDataset(TextDataset):
                 ids[row, start : end - 1], ids[row, end - 1] = text, EOS
                 token_type_ids[row, start:end] = number
             lengths[row] = end
-        seen, labels = mask_tokens(ids, uniforms, self.tokenizer.mask_id)
-        values, parts = torch.from_numpy(seen), torch.from_numpy(token_type_ids)
-        return SequencePairs(values, torch.from_numpy(lengths), parts), torch.from_numpy(labels)
+        inputs, labels = mask_tokens(ids, uniforms, self.tokenizer.mask_id)
+        values, segments = torch.from_numpy(inputs), torch.from_numpy(token_type_ids)
+        return SequencePairs(values, torch.from_numpy(lengths), segments), torch.from_numpy(labels)
 
 
 class MaskedTextPairDataset(MaskedTextDataset):
-    """Two texts a row, `<bos> A <eos> B <eos>`, with tokens hidden; <bos> is asked whether B follows A.
+    """Two texts per row, `<bos> A <eos> B <eos>`, with tokens masked; the label of <bos> is whether B follows A.
 
-    A ends where a line ends. In half of the rows B is what follows, in the other half it begins with any line of
-    the text. (Devlin et al. 2019, section 3.1, task 2.)
+    A ends at the end of a line. In half of the rows B is the text after A, in the other half it starts at a random
+    line. (Devlin et al. 2019, section 3.1, task 2.)
     """
 
     def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, width: int):
@@ -114,23 +114,23 @@ class MaskedTextPairDataset(MaskedTextDataset):
         self.lines = self.line_starts[self.line_starts > 0]
         if len(self.lines) < 2:
             raise UserError(
-                "Pairs of texts are cut at the ends of lines, and there are fewer than three lines to learn from "
-                "or to judge by.",
+                "Pairs of texts are cut at the ends of lines, and the text for training or evaluation has fewer than "
+                "three lines.",
                 location=self.location,
                 hint="Give a text of more lines, or set target.kind=masked-tokens and objective.kind=masked-token.",
             )
 
     @property
     def row_width(self) -> int:
-        """How wide a row is: a window, <bos> and twice <eos>."""
+        """The width of a row: a window, <bos> and twice <eos>."""
         return self.width + 3
 
     def masked_batch(self, starts: IntArray, indices: IntArray, uniforms: Uniforms, short: float) -> Batch:
-        """Pairs whose first text ends at the first line end behind each start."""
-        places = np.searchsorted(self.lines, starts) % len(self.lines)
-        other = (uniforms[0][:, 3] * len(self.lines)).astype(np.int64)
+        """Pairs whose first text ends at the first end of a line after each start."""
+        next_lines = np.searchsorted(self.lines, starts) % len(self.lines)
+        random_lines = (uniforms[0][:, 3] * len(self.lines)).astype(np.int64)
         follows = uniforms[0][:, 2] < 0.5
-        first, second = self.lines[places], self.lines[np.where(follows, places, other)]
+        first, second = self.lines[next_lines], self.lines[np.where(follows, next_lines, random_lines)]
         halves = np.maximum(1, self._widths(uniforms[0], short) // 2)
         rows = zip(first, second, halves, strict=True)
         spans = [[self.ids[max(0, end - half) : end], self.ids[start : start + half]] for end, start, half in rows]
@@ -140,26 +140,26 @@ class MaskedTextPairDataset(MaskedTextDataset):
 
 
 def encode_with_masks(text: str, tokenizer: Tokenizer) -> list[int]:
-    """The ids of a text in which a person wrote [MASK] for what shall be guessed.
+    """The token ids of a text that contains [MASK].
 
-    Where pieces begin with the space before them, so does the hidden one: `the [MASK] sat` hides the piece " cat".
+    With tokens that include the preceding space, so does the mask: `the [MASK] sat` masks the token " cat".
     """
     parts = text.split(MASK_TEXT)
     if len(parts) == 1:
-        raise UserError(f"There is no {MASK_TEXT} in {text[:40]!r}.", hint=f"Write {MASK_TEXT} where to guess.")
+        raise UserError(f"There is no {MASK_TEXT} in {text[:40]!r}.", hint=f"Write {MASK_TEXT} for each masked token.")
     if tokenizer.mask_lstrip:
         parts = [part.removesuffix(" ") for part in parts[:-1]] + parts[-1:]
     first, *rest = tokenizer.encode_many(parts)
-    return first + [number for ids in rest for number in (tokenizer.mask_id, *ids)]
+    return first + [token for ids in rest for token in (tokenizer.mask_id, *ids)]
 
 
-def crop_around_masks(ids: list[int], mask: int, max_tokens: int) -> list[int]:
-    """The ids, or of too many the part around the blanks; a text whose blanks lie too far apart is refused."""
+def crop_around_masks(ids: list[int], mask_id: int, max_tokens: int) -> list[int]:
+    """The ids, cropped around the masks if there are too many; masks that are too far apart are an error."""
     if len(ids) <= max_tokens:
         return ids
-    first, last = ids.index(mask), len(ids) - 1 - ids[::-1].index(mask)
+    first, last = ids.index(mask_id), len(ids) - 1 - ids[::-1].index(mask_id)
     if last - first >= max_tokens:
-        what = f"From the first {MASK_TEXT} to the last there are {last - first + 1} tokens, and {max_tokens} are read."
-        raise UserError(what, hint="Give the text in parts.")
+        message = f"The first and the last {MASK_TEXT} span {last - first + 1} tokens; the model reads {max_tokens}."
+        raise UserError(message, hint="Split the text into parts.")
     start = min(max(0, (first + last + 1 - max_tokens) // 2), len(ids) - max_tokens)
     return ids[start : start + max_tokens]

@@ -1,4 +1,4 @@
-"""Pairs of texts as numbers, ready to become batches: everything is encoded once, then only gathered."""
+"""Pairs of texts as token ids: texts are encoded once, and batches are gathered from one long array."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from seq2see.sequences.tokenizers import BOS, EOS, PAD, UNK, Tokenizer
 from seq2see.sources.examples import Example
 
 NO_EXAMPLE = -1
-"""The number of no example: the index of a row that only fills a batch up."""
+"""The example index of a padding row."""
 
 MANY_UNKNOWN = 0.05
 MAX_SHOWN = 5
@@ -28,72 +28,72 @@ MAX_SHOWN = 5
 
 @dataclass(frozen=True)
 class EncodedTexts:
-    """All texts of one side: their ids in one long array, <eos> behind each, and where each text begins."""
+    """All texts of one side (source or target): their ids in one array, each with <eos>, and the start of each text."""
 
     ids: NDArray[np.int32]
     starts: IntArray
     truncated: IntArray
-    """The examples whose text was longer than the limit."""
+    """The examples whose text was longer than the maximum."""
 
     @staticmethod
     def of(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int) -> EncodedTexts:
-        """Encode texts, each cut to `max_tokens` tokens."""
+        """Encode texts, and truncate each to `max_tokens` tokens."""
         rows = tokenizer.encode_many(texts)
-        truncated = np.array([place for place, row in enumerate(rows) if len(row) > max_tokens], dtype=np.int64)
-        for place in truncated:
-            rows[place] = rows[place][:max_tokens]
+        truncated = np.array([index for index, row in enumerate(rows) if len(row) > max_tokens], dtype=np.int64)
+        for index in truncated:
+            rows[index] = rows[index][:max_tokens]
         starts = np.cumsum([0, *(len(row) + 1 for row in rows)], dtype=np.int64)
-        ended = chain.from_iterable(chain(row, (EOS,)) for row in rows)
-        ids = np.fromiter(ended, dtype=np.int32, count=int(starts[-1]))
+        with_eos = chain.from_iterable(chain(row, (EOS,)) for row in rows)
+        ids = np.fromiter(with_eos, dtype=np.int32, count=int(starts[-1]))
         for array in (ids, starts, truncated):
             array.setflags(write=False)
         return EncodedTexts(ids, starts, truncated)
 
     @property
     def lengths(self) -> IntArray:
-        """How many tokens each text has, <eos> counted."""
+        """The number of tokens of each text, <eos> included."""
         return np.diff(self.starts)
 
     @property
     def unknown_rate(self) -> float:
-        """Which part of the tokens is <unk>; <eos>, which nobody wrote, is not counted."""
-        written = len(self.ids) - len(self.starts) + 1
-        return float(np.count_nonzero(self.ids == UNK)) / written if written else 0.0
+        """The share of <unk> among the tokens, <eos> not counted."""
+        count = len(self.ids) - len(self.starts) + 1
+        return float(np.count_nonzero(self.ids == UNK)) / count if count else 0.0
 
     def gather(self, indices: IntArray, padding: int) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
-        """Some texts as rows `x1 .. xn <eos>` of one width, with padding behind; their lengths; what is real."""
-        places, real = self.token_indices(indices)
-        return take_padded(self.ids, places, real, padding), self.lengths[indices], real
+        """Some texts as padded rows `x1 .. xn <eos>`; their lengths; and the padding mask (True for tokens)."""
+        token_indices, valid = self.token_indices(indices)
+        return take_padded(self.ids, token_indices, valid, padding), self.lengths[indices], valid
 
-    def token_indices(self, indices: IntArray, before: int = 0) -> tuple[IntArray, NDArray[np.bool_]]:
-        """Where the tokens of some texts lie, in rows of one width with `before` places free in front; what is real.
+    def token_indices(self, indices: IntArray, prefix_length: int = 0) -> tuple[IntArray, NDArray[np.bool_]]:
+        """The indices of the texts' tokens in `ids`, in padded rows with `prefix_length` free positions; and the mask.
 
-        The width is that of their bucket: what stands in front counts, as it does in the lengths buckets are made of.
+        The width of the rows is that of their bucket, whose lengths include the prefix.
         """
         starts, lengths = self.starts[indices], self.lengths[indices]
-        times = np.arange(int(padded_width(int(lengths.max()) + before))) - before
+        times = np.arange(int(padded_width(int(lengths.max()) + prefix_length))) - prefix_length
         return starts[:, None] + times, (times >= 0) & (times < lengths[:, None])
 
 
-def take_padded(column: NDArray[Any], places: IntArray, real: NDArray[np.bool_], padding: int) -> IntArray:
-    """The numbers at these places, and padding where nothing is real.
+def take_padded(column: NDArray[Any], indices: IntArray, valid: NDArray[np.bool_], padding: int) -> IntArray:
+    """The elements at these indices where `valid`, and padding elsewhere.
 
-    Behind a text stands the next one, and behind the last nothing: those places are read and not used.
+    Other indices may be those of the next text or beyond the end: their elements are read and not used.
     """
-    values = np.full(real.shape, padding, dtype=np.int64)
-    np.copyto(values, column.take(places, mode="clip"), where=real)
+    values = np.full(valid.shape, padding, dtype=np.int64)
+    np.copyto(values, column.take(indices, mode="clip"), where=valid)
     return values
 
 
 class PairDataset:
-    """Examples as numbers: gives the lengths for the buckets and the batches for the steps.
+    """Examples as token ids: the lengths for a batch sampler, and the batches.
 
-    A text is cut to `max_tokens` tokens (a source to its own limit, if it has one); its row in a batch is one
-    longer, for <bos> or <eos>. Without a tokenizer for the source (a language model) batches have no source.
+    A text is truncated to `max_tokens` tokens (a source to `source_max_tokens`, if set); its row in a batch has one
+    more, for <bos> or <eos>. Without a tokenizer for the source (a language model) batches have no source.
     """
 
     prefix_length = 0
-    """Tokens that stand in front of each text in its row, and are not among those of its side."""
+    """The number of tokens that are inserted before each text in its row and are not stored in `sides`."""
 
     def __init__(
         self,
@@ -123,21 +123,21 @@ class PairDataset:
 
     @property
     def vocab_size(self) -> int:
-        """How many tokens there are to guess from, at most."""
+        """The size of the larger vocabulary."""
         return max(map(len, self.tokenizers.values()))
 
     @property
     def lengths(self) -> IntArray:
-        """(example, side): how long each row is, <bos> and <eos> counted where they stand."""
+        """(example, side): the length of each row, with <bos> and <eos>."""
         return np.stack([side.lengths for side in self.sides.values()], axis=1) + self.prefix_length
 
     @property
     def characters(self) -> int:
-        """How long all targets are together, in characters."""
+        """The total length of all targets, in characters."""
         return sum(len(example.target) for example in self.examples)
 
     def with_sides(self, sides: dict[str, EncodedTexts]) -> PairDataset:
-        """The same examples, cut into other tokens on these sides."""
+        """A copy of the dataset with other segmentations on these sides."""
         other = copy(self)
         other.sides = {**self.sides, **sides}
         return other
@@ -153,7 +153,7 @@ class PairDataset:
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of all ids and of the tokenizers that made them."""
+        """The SHA-256 of all token ids and of the tokenizers."""
         digest = hashlib.sha256()
         for name, side in self.sides.items():
             digest.update(f"{name} {self.tokenizers[name].fingerprint} {len(side.starts)} ".encode())
@@ -162,53 +162,53 @@ class PairDataset:
         return digest.hexdigest()
 
     def warnings(self) -> list[str]:
-        """What a person should know about these examples: texts that were cut, symbols nobody knows."""
-        found = []
+        """Warnings for the user: truncated texts, and unknown tokens."""
+        warnings = []
         for name, side in self.sides.items():
             if len(side.truncated):
-                places = [self._place(int(index)) for index in side.truncated[:MAX_SHOWN]]
-                found.append(
-                    f"{len(side.truncated)} {name} texts are longer than {self.max_tokens_by_side[name]} tokens and were cut: "
-                    + ", ".join(places)
-                    + (", ..." if len(side.truncated) > MAX_SHOWN else ".")
+                locations = ", ".join(self._location(int(index)) for index in side.truncated[:MAX_SHOWN])
+                max_tokens, more = self.max_tokens_by_side[name], len(side.truncated) > MAX_SHOWN
+                warnings.append(
+                    f"{len(side.truncated)} {name} texts are longer than {max_tokens} tokens and were cut: {locations}"
+                    + (", ..." if more else ".")
                 )
             if side.unknown_rate > MANY_UNKNOWN:
                 symbols = ", ".join(self._unknown_symbols(name))
-                found.append(f"{side.unknown_rate:.1%} of the {name} tokens are unknown, most often {symbols}.")
-        return found
+                warnings.append(f"{side.unknown_rate:.1%} of the {name} tokens are unknown, most often {symbols}.")
+        return warnings
 
-    def _place(self, index: int) -> str:
+    def _location(self, index: int) -> str:
         return self.examples[index].location or f"example {index + 1}"
 
     def _unknown_symbols(self, name: str) -> list[str]:
-        """The commonest texts that became <unk>, with their code points."""
+        """The most frequent texts that became <unk>, with their code points."""
         side, tokenizer = self.sides[name], self.tokenizers[name]
         counts: Counter[str] = Counter()
-        owners = np.searchsorted(side.starts, np.flatnonzero(side.ids == UNK), side="right") - 1
-        for index in np.unique(owners):
+        example_indices = np.searchsorted(side.starts, np.flatnonzero(side.ids == UNK), side="right") - 1
+        for index in np.unique(example_indices):
             text = getattr(self.examples[index], name)
-            offsets = zip(tokenizer.encode(text), tokenizer.offsets(text), strict=True)
-            counts.update(text[start:end] for number, (start, end) in offsets if number == UNK)
-        commonest = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))[:MAX_SHOWN]
-        return [f"{symbol!r} ({' '.join(f'U+{ord(c):04X}' for c in symbol[:4])})" for symbol in commonest]
+            tokens = zip(tokenizer.encode(text), tokenizer.offsets(text), strict=True)
+            counts.update(text[start:end] for number, (start, end) in tokens if number == UNK)
+        most_frequent = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))[:MAX_SHOWN]
+        return [f"{symbol!r} ({' '.join(f'U+{ord(c):04X}' for c in symbol[:4])})" for symbol in most_frequent]
 
 
 def decoder_inputs_and_labels(side: EncodedTexts, indices: IntArray) -> tuple[Sequences, torch.Tensor]:
-    """What a decoder is fed of some texts, `<bos> y1 .. yn`, and what it is asked for, `y1 .. yn <eos>`."""
-    labels, lengths, real = side.gather(indices, IGNORE_INDEX)
-    fed = np.full_like(labels, PAD)
-    np.copyto(fed[:, 1:], labels[:, :-1], where=real[:, 1:])  # one step behind, so <eos> is never fed
-    fed[:, 0] = BOS
-    return Sequences(torch.from_numpy(fed), torch.from_numpy(lengths)), torch.from_numpy(labels)
+    """The inputs of a decoder for some texts, `<bos> y1 .. yn`, and its labels, `y1 .. yn <eos>` (teacher forcing)."""
+    labels, lengths, valid = side.gather(indices, IGNORE_INDEX)
+    inputs = np.full_like(labels, PAD)
+    np.copyto(inputs[:, 1:], labels[:, :-1], where=valid[:, 1:])  # shifted right, so <eos> is never an input
+    inputs[:, 0] = BOS
+    return Sequences(torch.from_numpy(inputs), torch.from_numpy(lengths)), torch.from_numpy(labels)
 
 
 def pad_batch(batch: Batch, rows: int, width: int) -> Batch:
-    """The batch in the full shape of its bucket, so that a GPU meets one shape a bucket and no more.
+    """The batch padded to the full shape of its bucket, so that a GPU has a single shape per bucket.
 
-    Both sides become `width` wide. Rows that are missing are filled up with texts of nothing, which belong to no
-    example (`NO_EXAMPLE`) and ask nothing: not one token long would be simpler still, but attention must look somewhere.
+    Source and target become `width` wide. Missing rows are filled with padding rows, which have no example
+    (`NO_EXAMPLE`) and no labels. A padding row has one token, because attention needs at least one key.
     """
-    assert not isinstance(batch.source, Images), "images are all alike"
+    assert not isinstance(batch.source, Images), "batches of images need no padding"
     source = None if batch.source is None else _pad_sequences(batch.source, rows, width, EOS)
     target = None if batch.target is None else _pad_sequences(batch.target, rows, width, BOS)
     labels = _pad_tensor(batch.labels, (rows, width if batch.labels.size(1) > 1 else 1), IGNORE_INDEX)
@@ -216,7 +216,7 @@ def pad_batch(batch: Batch, rows: int, width: int) -> Batch:
 
 
 def _pad_sequences(side: Sequences, rows: int, width: int, first_token: int) -> Sequences:
-    """Padding to the right, and below it rows whose `first_token` token is this."""
+    """Pad the rows to the right, and add rows that consist of `first_token` only."""
     values = _pad_tensor(side.values, (rows, width), PAD)
     values[side.values.size(0) :, 0] = first_token
     lengths = _pad_tensor(side.lengths, (rows,), 1)
@@ -228,7 +228,7 @@ def _pad_sequences(side: Sequences, rows: int, width: int, first_token: int) -> 
 
 
 def _pad_tensor(tensor: torch.Tensor, shape: tuple[int, ...], padding: int) -> torch.Tensor:
-    """A tensor in the first corner of a larger one."""
+    """Copy a tensor to the first corner of a larger one that is filled with `padding`."""
     larger = tensor.new_full(shape, padding)
     larger[tuple(slice(size) for size in tensor.shape)] = tensor
     return larger

@@ -1,12 +1,12 @@
-"""Strong changes that leave an image what it is: turned, sheared, brighter, with fewer tones (RandAugment).
+"""RandAugment: strong transforms of an image that leave its label unchanged, such as rotate, shear and posterize.
 
-Cubuk et al. 2020, "RandAugment". Theirs change one image at a time; here every image of a batch draws a change of
-its own, and all are made at once. There are three families, and an image goes through all three: with numbers that
-change nothing in those that it has not drawn.
+Cubuk et al. 2020, "RandAugment". Their program transforms one image at a time; here every image of a batch samples its
+own operation, and all are computed at once. There are three families of operations. Every image passes through all
+three, with parameters that change nothing in those families that it has not sampled.
 
-1. Each pixel is taken from another place: turned, sheared, moved.
-2. Each pixel is moved away from, or towards, a duller image: black, its mean, gray, blurred.
-3. Each level is looked up in a table: fewer levels, negative from some level on, spread out, equally frequent.
+1. Affine transforms: each pixel is taken from another position (rotate, shear, translate).
+2. Blends of the image with a degenerate one: black, its mean, grayscale, smoothed.
+3. Lookup tables for levels: posterize, solarize, autocontrast, equalize.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ OPERATIONS = (
     "identity", "rotate", "shear-x", "shear-y", "translate-x", "translate-y", "brightness", "contrast", "color",
     "sharpness", "posterize", "solarize", "autocontrast", "equalize",
 )  # fmt: skip
-"""What can be drawn, each as likely as any other; the paper's list."""
+"""The operations, all with equal probability; the paper's list. Their order is part of the random choice."""
 MAX_ROTATION, MAX_SHEAR, MAX_TRANSLATION, MAX_BLEND, POSTERIZE_BITS = 30.0, 0.3, 150 / 331, 0.9, 4
-"""At full strength: degrees, slope, share of a side, share of a blend, bits fewer; as in the paper's program."""
+"""At magnitude 1: degrees, shear, share of a side, blend factor, bits removed; as in the paper's program."""
 LUMA = (0.299, 0.587, 0.114)
-"""How bright red, green and blue seem (ITU-R BT.601)."""
+"""The perceived brightness of red, green and blue (ITU-R BT.601)."""
 
 Magnitudes = Float[Tensor, "row"]
 FloatPixels = Float[Tensor, "row channel height width"]
 
 
 class RandAugment:
-    """So many changes one after another, all of one strength between 0 and 1."""
+    """Apply `num_ops` random operations in sequence, all with the same magnitude between 0 and 1."""
 
     def __init__(self, num_ops: int, magnitude: float):
         self.num_ops, self.magnitude = num_ops, magnitude
 
     def __call__(self, pixels: PixelBatch, rng: CounterRng) -> PixelBatch:
-        """Every image with changes of its own."""
+        """Transform every image with its own operations."""
         for number in range(self.num_ops):
             operation_ids = rng.integers(f"change {number}", len(OPERATIONS))[:, 0]
             signs = 1.0 - 2.0 * rng.integers(f"sign {number}", 2)[:, 0]
@@ -52,13 +52,13 @@ class RandAugment:
 def apply_operations(
     pixels: PixelBatch, operation_ids: Int[Tensor, "row"], signs: Magnitudes, magnitude: float
 ) -> PixelBatch:
-    """Each image with the change that it has drawn, in the direction that it has drawn."""
+    """Apply to each image its operation, in the direction of its sign."""
     sampled = SampledOperations(operation_ids, signs * magnitude)
     return apply_lookup(apply_blend(apply_affine(pixels, sampled), sampled), sampled, magnitude)
 
 
 class SampledOperations:
-    """How much of each change every row has drawn: `sampled["turn"]` is 0 for all rows that drew something else."""
+    """The operation and the magnitude of each row: `sampled["rotate"]` is 0 for rows with another operation."""
 
     def __init__(self, operation_ids: Int[Tensor, "row"], magnitudes: Magnitudes):
         self.operation_ids, self.magnitudes = operation_ids, magnitudes
@@ -67,63 +67,63 @@ class SampledOperations:
         return self.magnitudes * (self.operation_ids == OPERATIONS.index(operation))
 
     def has(self, operation: str) -> Tensor:
-        """1 for the rows that drew it, to be spread over images."""
+        """1 for the rows with this operation, in a shape that broadcasts over images."""
         return (self.operation_ids == OPERATIONS.index(operation)).float()[:, None, None, None]
 
 
 def apply_affine(pixels: PixelBatch, sampled: SampledOperations) -> PixelBatch:
-    """Turned about the middle, sheared or moved; each pixel is the nearest of the old ones, or gray."""
+    """Rotate about the center, shear or translate; each pixel is the nearest one of the old image, or gray."""
     height, width = pixels.shape[2:]
     lines, columns = pixel_grid(pixels)
     down, right = lines - (height - 1) / 2, columns - (width - 1) / 2
     angle = (sampled["rotate"] * MAX_ROTATION * pi / 180)[:, None, None]
-    slope_right, slope_down = ((sampled[f"shear-{way}"] * MAX_SHEAR)[:, None, None] for way in ("right", "down"))
-    move_right, move_down = ((sampled[f"move-{way}"] * MAX_TRANSLATION)[:, None, None] for way in ("right", "down"))
-    # Where a pixel comes from: the inverse of what is done, so signs are exchanged.
-    from_right = angle.cos() * right + (angle.sin() - slope_right) * down - move_right * width
-    from_down = angle.cos() * down - (angle.sin() + slope_down) * right - move_down * height
+    shear_x, shear_y = ((sampled[f"shear-{axis}"] * MAX_SHEAR)[:, None, None] for axis in ("x", "y"))
+    shift_x, shift_y = ((sampled[f"translate-{axis}"] * MAX_TRANSLATION)[:, None, None] for axis in ("x", "y"))
+    # The source position of a pixel: the inverse of the transform, so signs are reversed.
+    from_right = angle.cos() * right + (angle.sin() - shear_x) * down - shift_x * width
+    from_down = angle.cos() * down - (angle.sin() + shear_y) * right - shift_y * height
     lines, columns = (from_down + (height - 1) / 2).round().long(), (from_right + (width - 1) / 2).round().long()
-    there = gather_pixels(pixels, lines.clamp(0, height - 1), columns.clamp(0, width - 1))
-    return there.masked_fill(out_of_bounds(lines, columns, height, width)[:, None], GRAY)
+    moved = gather_pixels(pixels, lines.clamp(0, height - 1), columns.clamp(0, width - 1))
+    return moved.masked_fill(out_of_bounds(lines, columns, height, width)[:, None], GRAY)
 
 
 def apply_blend(pixels: PixelBatch, sampled: SampledOperations) -> PixelBatch:
-    """dull + (1 + amount) (x - dull): an amount below 0 goes towards the duller image, one above 0 away from it."""
+    """degenerate + (1 + amount) (x - degenerate): amounts < 0 blend towards the degenerate image, > 0 away from it."""
     x = pixels.float()
     gray = to_grayscale(x)
-    dull = sampled.has("contrast") * gray.mean((1, 2, 3), keepdim=True).round() + sampled.has("color") * gray
-    dull = dull + sampled.has("sharpness") * smooth(x)
+    degenerate = sampled.has("contrast") * gray.mean((1, 2, 3), keepdim=True).round() + sampled.has("color") * gray
+    degenerate = degenerate + sampled.has("sharpness") * smooth(x)
     amount = sum(sampled[operation] for operation in ("brightness", "contrast", "color", "sharpness"))
     assert isinstance(amount, Tensor)
     factor = (1 + amount * MAX_BLEND)[:, None, None, None]
-    return to_uint8(dull.lerp(x, factor))
+    return to_uint8(degenerate.lerp(x, factor))
 
 
 def to_grayscale(x: FloatPixels) -> Float[Tensor, "row 1 height width"]:
-    """A gray image, as bright as it seems; of a gray one, itself."""
+    """The grayscale image by perceived brightness; a grayscale image is returned unchanged."""
     if x.size(1) == 1:
         return x
     return sum(weight * x[:, number : number + 1] for number, weight in enumerate(LUMA))  # type: ignore[return-value]
 
 
 def smooth(x: FloatPixels) -> FloatPixels:
-    """Each pixel is 5/13 of itself and 1/13 of each neighbor (Pillow's SMOOTH); those at the edges stay."""
-    blurry = x.clone()
+    """Each pixel is 5/13 of itself and 1/13 of each neighbor (Pillow's SMOOTH); edge pixels are unchanged."""
+    smoothed = x.clone()
     if min(x.shape[2:]) < 3:
-        return blurry
-    across = x[..., :-2] + x[..., 1:-1] + x[..., 2:]  # sums of three, first across, then down: six additions, not eight
-    nine = across[:, :, :-2] + across[:, :, 1:-1] + across[:, :, 2:]
-    blurry[..., 1:-1, 1:-1] = (nine + 4 * x[..., 1:-1, 1:-1]) / 13
-    return blurry
+        return smoothed
+    horizontal = x[..., :-2] + x[..., 1:-1] + x[..., 2:]  # sums of three, first horizontal, then vertical
+    nine = horizontal[:, :, :-2] + horizontal[:, :, 1:-1] + horizontal[:, :, 2:]
+    smoothed[..., 1:-1, 1:-1] = (nine + 4 * x[..., 1:-1, 1:-1]) / 13
+    return smoothed
 
 
 def to_uint8(x: FloatPixels) -> PixelBatch:
-    """The nearest whole numbers from 0 to 255."""
+    """Round to integers from 0 to 255."""
     return x.round_().clamp_(0, 255).to(torch.uint8)
 
 
 def apply_lookup(pixels: PixelBatch, sampled: SampledOperations, magnitude: float) -> PixelBatch:
-    """Each level of each channel exchanged for what a table of its image has for it."""
+    """Replace each level of each channel by the entry of a lookup table of its image."""
     levels = torch.arange(256, device=pixels.device)
     step = 2 ** round(POSTERIZE_BITS * magnitude)
     tables = {
@@ -133,34 +133,34 @@ def apply_lookup(pixels: PixelBatch, sampled: SampledOperations, magnitude: floa
         "equalize": equalize(pixels, levels),
     }
     table = levels.expand(*pixels.shape[:2], 256)
-    for operation, there in tables.items():
-        table = torch.where(sampled.has(operation)[..., 0] > 0, there, table)
+    for operation, operation_table in tables.items():
+        table = torch.where(sampled.has(operation)[..., 0] > 0, operation_table, table)
     return table.to(torch.uint8).gather(2, pixels.flatten(2).long()).view_as(pixels)
 
 
 def autocontrast(pixels: PixelBatch, levels: Int[Tensor, "256"]) -> Int[Tensor, "row channel 256"]:
-    """The darkest level becomes 0 and the brightest 255, channel by channel; a single level stays."""
-    low, high = (of.long()[..., None] for of in (pixels.flatten(2).amin(2), pixels.flatten(2).amax(2)))
+    """Stretch the levels of each channel to 0 (darkest) to 255 (brightest); a single level stays."""
+    low, high = (levels.long()[..., None] for levels in (pixels.flatten(2).amin(2), pixels.flatten(2).amax(2)))
     scaled = ((levels - low) * 255 // (high - low).clamp(min=1)).clamp(0, 255)
     return torch.where(high > low, scaled, levels)
 
 
 def equalize(pixels: PixelBatch, levels: Int[Tensor, "256"]) -> Int[Tensor, "row channel 256"]:
-    """Every level about as frequent as any other, channel by channel: it becomes the share of pixels that are darker.
+    """Histogram equalization, channel by channel: a level becomes the share of pixels that are darker.
 
     Pillow's rounding: with h pixels of a level, and s = (all pixels - those of the brightest) // 255, level i becomes
-    (s // 2 + h[0] + ... + h[i - 1]) // s; where s is 0 there are too few levels to share out, and all stay.
+    (s // 2 + h[0] + ... + h[i - 1]) // s; where s is 0 there are too few pixels, and all levels stay.
     """
     counts = histogram(pixels)
-    before = counts.cumsum(-1) - counts
+    darker = counts.cumsum(-1) - counts
     brightest = counts.gather(-1, pixels.flatten(2).amax(2).long()[..., None])
     step = (counts.sum(-1, keepdim=True) - brightest) // 255
-    shared = ((step // 2 + before) // step.clamp(min=1)).clamp(max=255)
-    return torch.where(step > 0, shared, levels)
+    equalized = ((step // 2 + darker) // step.clamp(min=1)).clamp(max=255)
+    return torch.where(step > 0, equalized, levels)
 
 
 def histogram(pixels: UInt8[Tensor, "row channel height width"]) -> Int[Tensor, "row channel 256"]:
-    """How many pixels of each channel have each level."""
+    """The number of pixels of each level, for each channel."""
     flat = pixels.flatten(2).long()
     return torch.zeros(*flat.shape[:2], 256, dtype=torch.long, device=pixels.device).scatter_add_(
         2, flat, torch.ones_like(flat)

@@ -1,4 +1,4 @@
-"""Words with a tag each, as numbers: words are cut into pieces, and the first piece of each is asked for its tag."""
+"""Tagged sentences as token ids: words are split into tokens, and the first token of each word has the tag as label."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from seq2see.sources.examples import Example
 
 
 def with_leading_space(word: str, kind: str) -> str:
-    """A word as running text has it: pieces of words begin with the space before them, where the script has spaces.
+    """A word with the leading space that it has in running text, where tokens include it and the script has spaces.
 
-    >>> spelled("cat", "bpe"), spelled("猫", "bpe"), spelled("cat", "characters")
+    >>> with_leading_space("cat", "bpe"), with_leading_space("猫", "bpe"), with_leading_space("cat", "characters")
     (' cat', '猫', 'cat')
     """
     return f" {word}" if kind in ("bpe", "unigram") and word[:1].isascii() else word
 
 
 def encode_words(words: Sequence[str], tokenizer: Tokenizer, max_tokens: int) -> tuple[list[int], list[int]]:
-    """The pieces of as many words as fit into `max_tokens` tokens, and the number of the word that each is part of."""
-    ids, numbers = list[int](), list[int]()
+    """The token ids of the first words that fit into `max_tokens` tokens, and for each token the number of its word."""
+    ids, word_numbers = list[int](), list[int]()
     for number, token_ids in enumerate(
         tokenizer.encode_many([with_leading_space(word, tokenizer.kind) for word in words]), 1
     ):
-        token_ids = token_ids or [UNK]  # a word that nothing is left of is still a word
+        token_ids = token_ids or [UNK]  # a word without tokens counts as one unknown token
         if len(ids) + len(token_ids) > max_tokens:
             break
         ids += token_ids
-        numbers += [number] * len(token_ids)
-    return ids, numbers
+        word_numbers += [number] * len(token_ids)
+    return ids, word_numbers
 
 
 class TaggedTextDataset(PairDataset):
-    """Sentences of words: `<bos> token_ids <eos>`; at the first piece of each word its tag is asked for."""
+    """Sentences of words: `<bos> tokens <eos>`; the label of each word's first token is its tag."""
 
     prefix_length = 1  # <bos>
 
@@ -53,29 +53,29 @@ class TaggedTextDataset(PairDataset):
             {"source": tokenizer},
         )
         rows = [encode_words(example.source_words, tokenizer, max_tokens) for example in examples]
-        cut = [
-            place
-            for place, (row, each) in enumerate(zip(rows, examples, strict=True))
+        truncated = [
+            index
+            for index, (row, each) in enumerate(zip(rows, examples, strict=True))
             if _word_count(row) < len(each.source_words)
         ]
         starts = np.cumsum([0, *(len(ids) + 1 for ids, _ in rows)], dtype=np.int64)
         ids = np.fromiter(chain.from_iterable((*ids, EOS) for ids, _ in rows), np.int32, count=int(starts[-1]))
-        self.sides = {"source": EncodedTexts(ids, starts, np.array(cut, np.int64))}
+        self.sides = {"source": EncodedTexts(ids, starts, np.array(truncated, np.int64))}
         self.words = np.fromiter(chain.from_iterable((*words, 0) for _, words in rows), np.int64, count=len(ids))
         self.tags = _tag_ids(examples, rows, tags)
 
     @property
     def characters(self) -> int:
-        """How long all words are together, in characters."""
+        """The total length of all words, in characters."""
         return sum(len(word) for example in self.examples for word in example.source_words)
 
     def batch(self, indices: IntArray) -> Batch:
         """These sentences, and the tag of each word."""
         side = self.sides["source"]
-        places, real = side.token_indices(indices, self.prefix_length)
+        token_indices, valid = side.token_indices(indices, self.prefix_length)
         columns = ((side.ids, PAD), (self.words, 0), (self.tags, IGNORE_INDEX))
         values, words, labels = (
-            torch.from_numpy(take_padded(column, places, real, empty)) for column, empty in columns
+            torch.from_numpy(take_padded(column, token_indices, valid, padding)) for column, padding in columns
         )
         values[:, 0] = BOS
         source = WordSequences(values, torch.from_numpy(side.lengths[indices] + self.prefix_length), words)
@@ -83,7 +83,7 @@ class TaggedTextDataset(PairDataset):
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of all ids, of the tokenizer that made them, and of the tags."""
+        """The SHA-256 of all token ids, of the tokenizer, and of the tags."""
         return hashlib.sha256(super().fingerprint.encode() + self.tags.astype("<i8").tobytes()).hexdigest()
 
 
@@ -94,20 +94,20 @@ def _word_count(row: tuple[list[int], list[int]]) -> int:
 def _tag_ids(
     examples: Sequence[Example], rows: Sequence[tuple[list[int], list[int]]], tags: Sequence[str]
 ) -> NDArray[np.int64]:
-    """At the first piece of each word the number of its tag; one that nobody has learned is refused."""
-    numbers = {tag: number for number, tag in enumerate(tags)}
-    found: list[int] = []
+    """The tag id at the first token of each word; a tag without an id is an error."""
+    tag_ids = {tag: index for index, tag in enumerate(tags)}
+    labels: list[int] = []
     for example, (_, words) in zip(examples, rows, strict=True):
         for word, tag in zip(example.source_words, example.source_tags, strict=True):
-            if tag not in numbers:
+            if tag not in tag_ids:
                 raise UserError(
                     f"The tag {tag[:40]!r} (of the word {word[:40]!r}) does not occur in the training sentences.",
                     location=example.location,
                     hint="Add sentences with this tag to the training data, or correct it.",
                 )
-        before = 0
-        for place in words:
-            found.append(IGNORE_INDEX if place == before else numbers[example.source_tags[place - 1]])
-            before = place
-        found.append(IGNORE_INDEX)  # <eos>
-    return np.array(found, np.int64)
+        previous = 0
+        for word_number in words:
+            labels.append(IGNORE_INDEX if word_number == previous else tag_ids[example.source_tags[word_number - 1]])
+            previous = word_number
+        labels.append(IGNORE_INDEX)  # <eos>
+    return np.array(labels, np.int64)

@@ -1,8 +1,8 @@
-"""What a `tokenizer.json` of ours may contain, written down whole, and a reader that takes nothing else.
+"""Strict reading of `tokenizer.json`: the exact content that our tokenizers write, and nothing else.
 
-The file is the `tokenizers` library's own format, so other tools open it too. That format can also carry
-patterns that run for ever and parts we never write. Therefore each kind's pipeline is a literal here, a
-file must equal one of them, and only its vocabulary is taken from it, piece by piece.
+The file has the `tokenizers` library's format, so other tools can open it. That format also allows regular expressions
+that never terminate, and components that we never write. Therefore each kind's pipeline is a literal here, a file must
+equal one of them, and only its vocabulary is read from it, token by token.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from tokenizers import Tokenizer as LibraryTokenizer
 from seq2see.core.errors import UserError
 
 SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
-"""The pieces that control; their place here is their id in every vocabulary."""
+"""The special tokens; the index of each is its id in every vocabulary."""
 
 BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
-"""One piece for each byte: what a character outside the vocabulary is spelt with."""
+"""One token for each byte, for characters outside the vocabulary (byte fallback)."""
 
 MAX_BYTES = 64 * 2**20
 MAX_VOCAB_SIZE = 1_000_000
 
-# None of these patterns can take more than linear time: no two parts of one can match the same
-# character in two ways. A special's name mixes letters with "<" and ">"; every pattern parts the two, so
-# no piece of a text can ever be "<eos>", whatever the text says. Text that somebody has cut already is
-# written with <unk> where that somebody knew no word, and only there a special's name means the special.
-_NO_SPACE_SCRIPTS = r"\p{Han}\p{Hiragana}\p{Katakana}"  # scripts without spaces: each character stands alone
+# All of these patterns run in linear time: no two parts of one can match the same character in two ways. The name of a
+# special token mixes letters with "<" and ">", and every pattern separates the two, so that no text is ever tokenized
+# as "<eos>". The only exception is pre-tokenized text (kind "whitespace"), which contains <unk> for unknown words:
+# there the name of a special token is the special token.
+_NO_SPACE_SCRIPTS = r"\p{Han}\p{Hiragana}\p{Katakana}"  # scripts without spaces: each character is a word
 _LETTER = rf"[\w&&[^{_NO_SPACE_SCRIPTS}]]"
 _WORD = rf"[{_NO_SPACE_SCRIPTS}]|{_LETTER}+(?:['’\-]{_LETTER}+|[.,]\d{_LETTER}*)*|[^\w\s]+"
 _WHITESPACE = r"(?:[^\s<]|<(?!(?:pad|bos|eos)>))+|<|\n"
-_PRE_TOKEN = r" ?\w+| ?[^\w\s]+| +|\s"  # a word or a run of signs keeps the space before it
+_PRE_TOKEN = r" ?\w+| ?[^\w\s]+| +|\s"  # a word or a run of symbols includes the preceding space
 
-# Where the spaces between words are taken out again: before what closes, after what opens, and
-# between two characters of a script that is written without spaces.
+# Where decoding removes the spaces between words: before closing punctuation, after opening punctuation, and between
+# two characters of a script that is written without spaces.
 _CLOSING = r",.!?;:%)\]}…’”»"
 _OPENING = r"(\[{“‘«¿¡$£€#@"
 _SPACELESS = rf"{_NO_SPACE_SCRIPTS}\u3001-\u3030\uFF01-\uFF65—…“”‘’"
@@ -74,7 +74,7 @@ _FROM_BYTES = _sequence({"type": "ByteFallback"}, {"type": "Fuse"})
 _BETWEEN = _sequence(_replace("^", " "), {"type": "Fuse"}, _replace(r"^ | (?=\n)|(?<=\n) ", ""))
 _NATURAL = _sequence(_replace("^", " "), {"type": "Fuse"}, _replace(_NO_SPACE, ""))
 
-# kind: how text is cut, the model, and how pieces become text again
+# kind: the pre-tokenizer, the model, and the decoder
 PIPELINES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "characters": ({"type": "FixedLength", "length": 1}, _WORD_LEVEL, {"type": "Fuse"}),
     "words": (_split(_WORD, "Removed", True), _WORD_LEVEL, _NATURAL),
@@ -85,22 +85,22 @@ PIPELINES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 
 def fixed_tokens(kind: str) -> list[str]:
-    """The pieces every vocabulary of a kind begins with."""
+    """The tokens with which every vocabulary of a kind begins."""
     return [*SPECIAL_TOKENS, *BYTE_TOKENS] if kind in ("bpe", "unigram") else [*SPECIAL_TOKENS]
 
 
 def tokenizer_json(kind: str, vocabulary: dict[str, Any]) -> dict[str, Any]:
     """The content of a `tokenizer.json`; `vocabulary` is the model's `vocab` (and `merges`)."""
-    cut, model, join = PIPELINES[kind]
+    pre_tokenizer, model, decoder = PIPELINES[kind]
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [_added_token(number, text) for number, text in enumerate(SPECIAL_TOKENS)],
         "normalizer": {"type": "NFC"},
-        "pre_tokenizer": cut,
+        "pre_tokenizer": pre_tokenizer,
         "post_processor": None,
-        "decoder": join,
+        "decoder": decoder,
         "model": {**model, **vocabulary},
     }
 
@@ -111,7 +111,7 @@ def _added_token(number: int, text: str) -> dict[str, Any]:
 
 
 def initial_vocabulary(kind: str) -> dict[str, Any]:
-    """The vocabulary before training: only the pieces that are always there."""
+    """The vocabulary before training: only the fixed tokens."""
     tokens = fixed_tokens(kind)
     if kind == "unigram":
         return {"vocab": [[token, 0.0] for token in tokens]}
@@ -120,14 +120,14 @@ def initial_vocabulary(kind: str) -> dict[str, Any]:
 
 
 def build(content: dict[str, Any]) -> LibraryTokenizer:
-    """The library's tokenizer for a document; the names of specials in a text are just text to it."""
+    """The library's tokenizer for this content; names of special tokens in a text are ordinary text."""
     library = LibraryTokenizer.from_str(json.dumps(content))
     library.encode_special_tokens = True
     return library
 
 
 def read_tokenizer_json(path: Path) -> tuple[str, dict[str, Any]]:
-    """The kind and the content of a `tokenizer.json`, after every check."""
+    """The kind and the content of a `tokenizer.json`, after all checks."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise _invalid_file(path, f"it is larger than {MAX_BYTES >> 20} MB")
@@ -140,56 +140,58 @@ def read_tokenizer_json(path: Path) -> tuple[str, dict[str, Any]]:
         raise _invalid_file(path, "it is nested too deeply") from None
     except ValueError as error:
         raise _invalid_file(path, f"{error}") from None
-    fault = _vocabulary_error(kind, content["model"]) if kind else "its parts are not those of our tokenizers"
+    fault = _vocabulary_error(kind, content["model"]) if kind else "it differs from the pipelines of our tokenizers"
     if fault:
         raise _invalid_file(path, fault)
     return str(kind), content
 
 
-def _invalid_file(path: Path, why: str) -> UserError:
+def _invalid_file(path: Path, reason: str) -> UserError:
     hint = "Restore it from a copy, or train the tokenizer again."
-    return UserError(f"This is not a tokenizer file we can use: {why}.", location=str(path), hint=hint)
+    return UserError(f"This is not a valid tokenizer file: {reason}.", location=str(path), hint=hint)
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         names = [name for name, _ in pairs]
-        repeated = next(name for place, name in enumerate(names) if name in names[:place])
-        raise ValueError(f"{repeated!r} stands there twice")
-    return found
+        repeated = next(name for index, name in enumerate(names) if name in names[:index])
+        raise ValueError(f"the key {repeated!r} occurs twice")
+    return unique
 
 
 def _detect_kind(content: Any) -> str | None:
-    """Which of our kinds a document is, if everything but its vocabulary equals that kind's."""
+    """The kind of this content, if everything but its vocabulary equals the pipeline of that kind."""
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
         return None
     model = {name: value for name, value in content["model"].items() if name not in ("vocab", "merges")}
-    parts = set(content["model"]) - set(model)
-    # As text, since Python takes 1, 1.0 and True for equal.
-    rest = json.dumps({**content, "model": model}, sort_keys=True)
+    vocabulary_keys = set(content["model"]) - set(model)
+    # Compared as text, because 1, 1.0 and True are equal in Python.
+    pipeline = json.dumps({**content, "model": model}, sort_keys=True)
     for kind in PIPELINES:
-        if parts == set(initial_vocabulary(kind)) and rest == json.dumps(tokenizer_json(kind, {}), sort_keys=True):
+        if vocabulary_keys == set(initial_vocabulary(kind)) and pipeline == json.dumps(
+            tokenizer_json(kind, {}), sort_keys=True
+        ):
             return kind
     return None
 
 
 def _vocabulary_error(kind: str, model: dict[str, Any]) -> str:
-    """What is wrong with the vocabulary, or nothing."""
+    """The first fault of the vocabulary, or an empty string."""
     vocabulary = model["vocab"]
     if not isinstance(vocabulary, list if kind == "unigram" else dict):
-        return "its vocabulary is not a table of pieces"
+        return "its vocabulary is not a table of tokens"
     if len(vocabulary) > MAX_VOCAB_SIZE:
-        return f"it has more than {MAX_VOCAB_SIZE:,} pieces"
+        return f"it has more than {MAX_VOCAB_SIZE:,} tokens"
     if isinstance(vocabulary, list):
         if not all(_is_scored(entry) for entry in vocabulary):
-            return "a piece has no finite score"
+            return "a token has no finite score"
         tokens = [token for token, _ in vocabulary]
     else:
         if any(type(number) is not int for number in vocabulary.values()):
-            return "a piece has no number"
+            return "a token has no id"
         if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-            return "the numbers of the pieces are not 0, 1, 2, ... each once"
+            return "the token ids are not 0, 1, 2, ... each once"
         tokens = sorted(vocabulary, key=lambda token: vocabulary[token])
     return _token_error(kind, tokens) or _merge_error(model.get("merges", []), tokens)
 
@@ -207,23 +209,23 @@ def _is_scored(entry: Any) -> bool:
 def _token_error(kind: str, tokens: list[str]) -> str:
     fixed = fixed_tokens(kind)
     if tokens[: len(fixed)] != fixed:
-        return f"the vocabulary does not begin with {', '.join(SPECIAL_TOKENS)} and what else its kind begins with"
+        return f"the vocabulary does not begin with {', '.join(SPECIAL_TOKENS)} and the other fixed tokens of its kind"
     if len(set(tokens)) < len(tokens):
-        return "a piece stands there twice"
+        return "a token occurs twice"
     if "" in tokens:
-        return "a piece is empty"
+        return "a token is empty"
     try:
         "".join(tokens).encode("utf-8")
     except UnicodeEncodeError:
-        return "a piece is not valid Unicode"
+        return "a token is not valid Unicode"
     return ""
 
 
 def _merge_error(merges: Any, tokens: list[str]) -> str:
-    known = set(tokens)
+    vocabulary = set(tokens)
     for merge in merges if isinstance(merges, list) else [None]:
         if not isinstance(merge, list) or len(merge) != 2 or not all(isinstance(part, str) for part in merge):
-            return "a merge is not a pair of pieces"
-        if not known.issuperset([*merge, "".join(merge)]):
-            return f"the merge {merge} is of pieces that are not there"
+            return "a merge is not a pair of tokens"
+        if not vocabulary.issuperset([*merge, "".join(merge)]):
+            return f"the merge {merge} has tokens that are not in the vocabulary"
     return ""

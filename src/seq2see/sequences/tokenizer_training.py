@@ -1,4 +1,4 @@
-"""Learning a vocabulary from texts: by counting words or characters, by merging neighbors, or by likelihood."""
+"""Training of vocabularies: by counts of words or characters, by merges (BPE), or by likelihood (unigram)."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from seq2see.sequences.unigram import train_unigram
 def train_tokenizer(
     settings: Characters | WordLevel | Whitespace | BPE | Unigram | Pretrained, texts: Iterable[str]
 ) -> Tokenizer:
-    """Learn a vocabulary; the same texts always give the same one, on any number of cores."""
+    """Train a vocabulary; it depends on the texts alone, not on the number of cores."""
     if isinstance(settings, Pretrained):
         raise UserError(
-            "A given vocabulary cannot be learned: it comes with real weights.",
-            hint="Name the folder of these weights with `--set pretrained=FOLDER`, or set tokenizer.kind=bpe, say.",
+            "A pretrained vocabulary cannot be trained: it comes with real weights.",
+            hint="Set the folder of these weights with `--set pretrained=FOLDER`, or set, say, tokenizer.kind=bpe.",
         )
     library = build(tokenizer_json(settings.kind, initial_vocabulary(settings.kind)))
     texts = [to_nfc(library, text) for text in texts]
     if not any(texts):
-        raise UserError("There is no text to learn a vocabulary from.")
+        raise UserError("There is no text to train a vocabulary on.")
     vocabulary = _TRAINERS[type(settings)](settings, library, texts)
     return Tokenizer(settings.kind, tokenizer_json(settings.kind, vocabulary))
 
 
 def _train_characters(settings: Characters, library: LibraryTokenizer, texts: list[str]) -> dict[str, Any]:
-    kept = [letter for letter, count in _ranked_characters(texts) if count >= settings.min_count]
-    return {"vocab": {token: number for number, token in enumerate([*SPECIAL_TOKENS, *kept][:MAX_VOCAB_SIZE])}}
+    characters = [each for each, count in _ranked_characters(texts) if count >= settings.min_count]
+    return {"vocab": {token: number for number, token in enumerate([*SPECIAL_TOKENS, *characters][:MAX_VOCAB_SIZE])}}
 
 
 def _train_words(settings: WordLevel | Whitespace, library: LibraryTokenizer, texts: list[str]) -> dict[str, Any]:
@@ -52,9 +52,9 @@ def _train_words(settings: WordLevel | Whitespace, library: LibraryTokenizer, te
         special_tokens=list(SPECIAL_TOKENS),
         show_progress=False,
     )
-    found = _train_library(library, texts, trainer, "vocab")["vocab"]
-    # The library gives <unk> a second number where a text that was cut already has it as a word.
-    tokens = dict.fromkeys([*SPECIAL_TOKENS, *sorted(found, key=lambda token: found[token])])
+    vocabulary = _train_library(library, texts, trainer, "vocab")["vocab"]
+    # In pre-tokenized text <unk> may occur as a word, and the library would give it a second id.
+    tokens = dict.fromkeys([*SPECIAL_TOKENS, *sorted(vocabulary, key=lambda token: vocabulary[token])])
     return {"vocab": {token: number for number, token in enumerate(tokens)}}
 
 
@@ -62,9 +62,9 @@ def _train_bpe(settings: BPE, library: LibraryTokenizer, texts: list[str]) -> di
     alphabet = _alphabet(texts, settings)
     trainer = trainers.BpeTrainer(
         vocab_size=settings.vocab_size,
-        min_frequency=2,  # a pair seen once is no pattern
+        min_frequency=2,  # a merge that occurs once is no pattern
         special_tokens=fixed_tokens("bpe"),
-        # Which letters stay when there are too many is decided here: the library leaves ties to chance.
+        # The alphabet is limited here, because the library breaks ties at random.
         initial_alphabet=alphabet,
         limit_alphabet=len(alphabet),
         show_progress=False,
@@ -73,8 +73,8 @@ def _train_bpe(settings: BPE, library: LibraryTokenizer, texts: list[str]) -> di
 
 
 def _train_unigram(settings: Unigram, library: LibraryTokenizer, texts: list[str]) -> dict[str, Any]:
-    cut = library.pre_tokenizer.pre_tokenize_str
-    words = Counter(word for text in texts for word, _ in cut(text))
+    pre_tokenize = library.pre_tokenizer.pre_tokenize_str
+    words = Counter(word for text in texts for word, _ in pre_tokenize(text))
     fixed = initial_vocabulary("unigram")["vocab"]
     tokens = train_unigram(words, _alphabet(texts, settings), settings.vocab_size - len(fixed))
     return {"vocab": [*fixed, *([token, score] for token, score in tokens)]}
@@ -90,12 +90,13 @@ _TRAINERS: dict[type, Callable[..., dict[str, Any]]] = {
 
 
 def _alphabet(texts: list[str], settings: BPE | Unigram) -> list[str]:
-    """The characters that get a piece of their own: all, or the most frequent that fit."""
-    return [letter for letter, _ in _ranked_characters(texts)][: settings.vocab_size - len(fixed_tokens(settings.kind))]
+    """The characters that get a token of their own: all, or the most frequent ones that fit."""
+    size = settings.vocab_size - len(fixed_tokens(settings.kind))
+    return [character for character, _ in _ranked_characters(texts)][:size]
 
 
 def _ranked_characters(texts: list[str]) -> list[tuple[str, int]]:
-    """All characters and how often they occur, the most frequent first."""
+    """All characters with their counts, the most frequent first."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(text)

@@ -1,16 +1,16 @@
-"""Text to numbers and back: five kinds of tokenizer behind one class.
+"""Tokenizers: text to token ids and back; five kinds in one class.
 
-| kind | a piece is | a character never seen before |
+| kind | a token is | a character outside the vocabulary |
 |---|---|---|
 | characters | one character | <unk> |
-| words | a word, a run of signs, or one Chinese or Japanese character | <unk>, the whole word |
-| whitespace | what stands between spaces, and the end of a line | <unk>, the whole word |
-| bpe | what merging frequent neighbors gave (Sennrich et al. 2016) | its UTF-8 bytes |
-| unigram | a piece of the likeliest cut (Kudo 2018) | its UTF-8 bytes |
+| words | a word, a run of symbols, or one Chinese or Japanese character | <unk>, the whole word |
+| whitespace | the text between two spaces, or the end of a line | <unk>, the whole word |
+| bpe | the result of merging frequent pairs (Sennrich et al. 2016) | its UTF-8 bytes |
+| unigram | a part of the most probable segmentation (Kudo 2018) | its UTF-8 bytes |
 
-Text is brought to Unicode's composed form (NFC) and not changed otherwise: bpe and unigram give back any
-text exactly, spaces and all, and so do characters where they are known. Words forget the spaces; decoding
-puts them where print has them, or, if spaces were all that parted them, between any two.
+Text is converted to Unicode's composed form (NFC) and not changed otherwise: bpe and unigram restore any text exactly,
+spaces included, and so do characters if all are in the vocabulary. The kind words does not store spaces; decoding
+inserts them where print has them. The kind whitespace inserts them between any two words.
 """
 
 from __future__ import annotations
@@ -42,55 +42,55 @@ PAD, BOS, EOS, UNK = range(len(SPECIAL_TOKENS))
 PAD_TEXT, BOS_TEXT, EOS_TEXT, UNK_TEXT = SPECIAL_TOKENS
 
 MASK_TEXT = "[MASK]"
-"""What stands for a hidden token, in texts and (see `add_mask_token`) in vocabularies."""
+"""The mask token, in texts and (see `add_mask_token`) in vocabularies."""
 
 VISIBLE = str.maketrans({" ": "▁", "\n": "⏎", "\t": "⇥"})
 
 
 class Characters(Settings):
-    """Every character is a piece."""
+    """Every character is a token."""
 
     kind: Literal["characters"] = "characters"
     min_count: int = Field(1, ge=1)
-    """A character seen fewer times than this becomes <unk>."""
+    """A character that occurs fewer times than this becomes <unk>."""
 
 
 class WordLevel(Settings):
-    """Every word is a piece; Chinese and Japanese characters stand alone."""
+    """Every word is a token; so is every Chinese or Japanese character."""
 
     kind: Literal["words"] = "words"
     min_count: int = Field(1, ge=1)
-    """A word seen fewer times than this becomes <unk>."""
+    """A word that occurs fewer times than this becomes <unk>."""
 
 
 class Whitespace(Settings):
-    """Words as somebody has cut them already: a piece is what stands between spaces, and so is the end of a line."""
+    """For pre-tokenized text: the words between spaces are the tokens, and so is the end of a line."""
 
     kind: Literal["whitespace"] = "whitespace"
     min_count: int = Field(1, ge=1)
-    """A word seen fewer times than this becomes <unk>, as what is written <unk> in the text does anyway."""
+    """A word that occurs fewer times than this becomes <unk>, as does a literal <unk> in the text."""
 
 
 class BPE(Settings):
-    """Pieces made by merging the most frequent neighbors, again and again."""
+    """Byte pair encoding (BPE): tokens are made by repeatedly merging the most frequent pair."""
 
     kind: Literal["bpe"] = "bpe"
     vocab_size: int = Field(8000, ge=300, le=MAX_VOCAB_SIZE)
-    """Most pieces, counting 4 specials and 256 bytes; a small corpus gives fewer."""
+    """Maximum vocabulary size, with 4 special tokens and 256 bytes; a small corpus gives fewer tokens."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Chance that a merge is passed over in training, so that every epoch sees other pieces (BPE-dropout)."""
+    """BPE-dropout: the probability that a merge is skipped in training, so that every epoch has other segmentations."""
 
 
 class Unigram(Settings):
-    """The pieces under which the corpus is most likely, each drawn by its own chance."""
+    """Unigram language model: the tokens under which the corpus has the highest likelihood."""
 
     kind: Literal["unigram"] = "unigram"
     vocab_size: int = Field(8000, ge=300, le=MAX_VOCAB_SIZE)
-    """Most pieces, counting 4 specials and 256 bytes; a small corpus gives fewer."""
+    """Maximum vocabulary size, with 4 special tokens and 256 bytes; a small corpus gives fewer tokens."""
 
 
 class Pretrained(Settings):
-    """A vocabulary that came with real weights; it is not learned."""
+    """A pretrained vocabulary, which comes with real weights; it is not trained."""
 
     kind: Literal["pretrained"] = "pretrained"
 
@@ -98,14 +98,14 @@ class Pretrained(Settings):
 TokenizerSettings = Annotated[
     Characters | WordLevel | Whitespace | BPE | Unigram | Pretrained, Field(discriminator="kind")
 ]
-"""The settings of a tokenizer, chosen by `kind`."""
+"""The settings of a tokenizer, selected by `kind`."""
 
 
 class Tokenizer:
-    """Text to ids and back. Neither <bos> nor <eos> is ever added: batches do that."""
+    """Text to token ids and back. <bos> and <eos> are never added here; datasets add them."""
 
     file = "tokenizer.json"
-    """What it is called in the folder of a model."""
+    """The file name in the folder of a model."""
 
     def __init__(self, kind: str, content: dict[str, Any]):
         self.kind = kind
@@ -115,23 +115,23 @@ class Tokenizer:
         self._tokens = [str(self._library.id_to_token(number)) for number in range(size)]
 
     def __len__(self) -> int:
-        """The size of the vocabulary; every id is smaller."""
+        """The size of the vocabulary; all ids are smaller."""
         return len(self._tokens)
 
     def normalize(self, text: str) -> str:
-        """The text as it is cut: composed (NFC), otherwise unchanged."""
+        """The text in composed form (NFC), otherwise unchanged."""
         return to_nfc(self._library, text)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text."""
+        """The token ids of a text."""
         return list(call_library(self._encoding, text).ids)
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts, by all cores at once."""
+        """The token ids of many texts, computed on all cores."""
         return self._encode_many(texts)
 
     def encode_concatenated(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The ids of many texts, one behind the other, and how many each has."""
+        """The token ids of many texts in one array, and the number of tokens of each text."""
         if self.kind == "characters":
             return self._encode_characters(texts)
         rows = self.encode_many(texts)
@@ -139,35 +139,35 @@ class Tokenizer:
         return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids up to the first <eos>; <pad> and <bos> say nothing, <unk> is shown as such."""
-        kept = []
+        """The text of token ids up to the first <eos>; <pad> and <bos> are skipped, <unk> is written."""
+        text_ids = []
         for number in ids:
             if number == EOS:
                 break
             if number not in (PAD, BOS):
-                kept.append(int(number))
-        return str(self._library.decode(kept, skip_special_tokens=False))
+                text_ids.append(int(number))
+        return str(self._library.decode(text_ids, skip_special_tokens=False))
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Each id as something to look at: `▁` is a space, `⏎` a new line, `<0xE7>` a byte of a character."""
+        """Each id as a string to display: `▁` is a space, `⏎` a line end, `<0xE7>` a byte of a character."""
         return [self._tokens[number].translate(VISIBLE) for number in ids]
 
     def token_name(self, number: int) -> str | None:
-        """What the file calls the piece with this number in it."""
+        """The name in the file of the token with this id."""
         name = self._library.id_to_token(number)
         return None if name is None else str(name)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where in the text, as given, each piece stands; bytes of one character share its place."""
+        """The start and end of each token in the text, as given; the bytes of one character have the same offsets."""
         return list(call_library(self._encoding, text).offsets)
 
     def pre_tokenize(self, text: str) -> list[str]:
-        """The parts of a text that are cut into pieces each by itself: no piece reaches over two."""
+        """The words of a text, which are split into tokens separately: no token crosses a boundary of words."""
         return [word for word, _ in self._library.pre_tokenizer.pre_tokenize_str(self.normalize(text))]
 
     @property
     def mask_id(self) -> int:
-        """The id of [MASK], in a vocabulary that has it: the last."""
+        """The id of [MASK], if the vocabulary has it: the last one."""
         assert self.has_mask, "this vocabulary has no [MASK]: see `add_mask_token`"
         return len(self) - 1
 
@@ -178,61 +178,61 @@ class Tokenizer:
 
     @property
     def mask_lstrip(self) -> bool:
-        """Whether [MASK] stands for a piece and the space before it: so it is where pieces begin with theirs."""
+        """Whether [MASK] includes the preceding space, as other tokens of these kinds do."""
         return self.kind in ("bpe", "unigram")
 
     @property
     def merges(self) -> tuple[dict[str, int], list[list[str]]]:
-        """Of byte pairs: the number of each piece, and the pairs in the order they are merged."""
+        """For BPE: the id of each token, and the merges by rank."""
         model = self._content["model"]
         return model["vocab"], model["merges"]
 
     def word_ids(self, text: str, words: Sequence[str]) -> list[int]:
-        """For each piece of a text the number of the word it is part of, given the words in order.
+        """For each token of a text, the index of its word in `words`, which are in the order of the text.
 
-        A piece over several words counts for the one it covers most, a space for the word behind it.
+        A token over several words belongs to the one that it overlaps most, a space to the next word.
         """
-        places = _find_words(text, words)
-        return [_word_of(span, places) for span in self.offsets(text)]
+        spans = _find_words(text, words)
+        return [_word_of(offset, spans) for offset in self.offsets(text)]
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of everything that decides which ids a text gets."""
+        """The SHA-256 of everything that determines the token ids of a text."""
         model = self._content["model"]
-        deciding = [self.kind, model["vocab"], model.get("merges")]
-        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
+        content = [self.kind, model["vocab"], model.get("merges")]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def save(self, path: Path) -> None:
-        """Write one `tokenizer.json`, which the `tokenizers` library opens too."""
+        """Write one `tokenizer.json`, which the `tokenizers` library can open, too."""
         write_text(path, json.dumps(self._content, ensure_ascii=False, indent=1) + "\n")
 
     @staticmethod
     def load(path: Path) -> Tokenizer:
-        """Read a `tokenizer.json` that `save` wrote; anything else is refused."""
+        """Read a `tokenizer.json` that `save` wrote; any other file is an error."""
         return Tokenizer(*read_tokenizer_json(path))
 
     def _encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         try:
             encodings = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
-        except TypeError:  # the library does not say which text: asked one by one it does
+        except TypeError:  # the error does not name the invalid text: encode one by one to find it
             encodings = [call_library(self._encoding, text) for text in texts]
         return [encoding.ids for encoding in encodings]
 
     def _encode_characters(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """As the library does it, whose pieces are single characters here: by a table of their code points."""
-        cut = [self.normalize(text) for text in texts]
-        letters = {ord(text): number for number, text in enumerate(self._tokens) if len(text) == 1}
-        table = np.full(max(letters, default=0) + 2, UNK, np.int32)  # the last stands for all that are higher
-        table[[*letters]] = [*letters.values()]
-        points = np.frombuffer("".join(cut).encode("utf-32-le"), np.dtype("<u4"))
-        return table.take(points, mode="clip"), np.fromiter(map(len, cut), np.int64, len(cut))
+        """Encode by a table of code points, which equals the library's result when tokens are single characters."""
+        normalized = [self.normalize(text) for text in texts]
+        ids = {ord(text): number for number, text in enumerate(self._tokens) if len(text) == 1}
+        table = np.full(max(ids, default=0) + 2, UNK, np.int32)  # the last entry is for all higher code points
+        table[[*ids]] = [*ids.values()]
+        points = np.frombuffer("".join(normalized).encode("utf-32-le"), np.dtype("<u4"))
+        return table.take(points, mode="clip"), np.fromiter(map(len, normalized), np.int64, len(normalized))
 
     def _encoding(self, text: str) -> Any:
         return self._library.encode(text, add_special_tokens=False)
 
 
 def add_mask_token(tokenizer: Tokenizer) -> Tokenizer:
-    """The same tokenizer with one more piece, [MASK]. No text is ever cut into it: it mixes letters with signs."""
+    """The tokenizer with [MASK] as an additional token, which no text is split into: it mixes letters and symbols."""
     model = tokenizer._content["model"]
     if isinstance(model["vocab"], list):
         vocabulary: Any = [*model["vocab"], [MASK_TEXT, min(score for _, score in model["vocab"])]]
@@ -242,34 +242,34 @@ def add_mask_token(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def to_nfc(library: LibraryTokenizer, text: str) -> str:
-    """A text in Unicode's composed form; what is ASCII is in it already."""
+    """A text in Unicode's composed form (NFC); ASCII text already is."""
     return text if text.isascii() else str(call_library(library.normalizer.normalize_str, text))
 
 
 def call_library(function: Callable[[str], Any], text: str) -> Any:
-    """What the library answers about a text; it takes only text that can be written as UTF-8."""
+    """Call a function of the library with a text; text that cannot be encoded as UTF-8 is an error."""
     try:
         return function(text)
     except (TypeError, UnicodeEncodeError):
-        raise UserError(f"{text[:40]!r} is not valid Unicode text: half of a surrogate pair stands alone.") from None
+        raise UserError(f"{text[:40]!r} is not valid Unicode text: it has an unpaired surrogate.") from None
 
 
 def _find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
     if not words:
-        raise UserError(f"No words are given for {text[:40]!r}.")
-    places, end = [], 0
+        raise UserError(f"There are no words for {text[:40]!r}.")
+    spans, end = [], 0
     for word in words:
         start = text.find(word, end)
         if start < 0:
             raise UserError(f"The word {word!r} does not follow in {text[:40]!r}.")
         end = start + len(word)
-        places.append((start, end))
-    return places
+        spans.append((start, end))
+    return spans
 
 
-def _word_of(span: tuple[int, int], places: list[tuple[int, int]]) -> int:
-    shared = [min(span[1], end) - max(span[0], start) for start, end in places]
-    best = max(range(len(places)), key=lambda word: shared[word])
-    if shared[best] > 0:
+def _word_of(offset: tuple[int, int], spans: list[tuple[int, int]]) -> int:
+    overlaps = [min(offset[1], end) - max(offset[0], start) for start, end in spans]
+    best = max(range(len(spans)), key=lambda word: overlaps[word])
+    if overlaps[best] > 0:
         return best
-    return next((word for word, (start, _) in enumerate(places) if start >= span[1]), len(places) - 1)
+    return next((word for word, (start, _) in enumerate(spans) if start >= offset[1]), len(spans) - 1)

@@ -1,9 +1,9 @@
-"""Images and videos with captions: what is to be seen in each, in several people's words.
+"""Images and videos with captions, several for each.
 
-Your own come as a list: a .csv, .tsv or .jsonl whose columns are `file` (or `path`, or `image`, or `video`) and
-`caption`; or as a folder with such a list in it, called `captions.csv`, say, or with folders train, valid and test that
-have one each. An image may stand on several lines, with a caption on each. What a line calls a video is an animated
-image or a folder of frames (`videos.py`).
+User data are a list: a .csv, .tsv or .jsonl with the columns `file` (or `path`, `image`, `video`) and `caption`; or a
+folder that contains such a list, for example `captions.csv`; or a folder with folders train, valid and test, each with
+a list. An image may be on several lines, with a caption on each. A video is an animated image or a folder of frames
+(`video_decoding.py`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from seq2see.sources.pair_files import TABLE_READERS
 from seq2see.sources.video_decoding import decode_video
 
 CAPTION_LIST = "captions"
-"""What the list in a folder is called, whatever the ending."""
+"""The file name of the list in a folder, without its suffix."""
 
 
 @dataclass(frozen=True, eq=False)
 class CaptionedImages(ImageExamples):
-    """A split of images with captions. As an `Example` an image is its name and its captions, the first one first.
+    """A split of images with captions. As an `Example` an image has its name as source and its first caption as target.
 
-    Whoever learns from them takes one caption at a time; whoever is judged by them may say any of them.
+    In training each caption is a target of its own; in evaluation all captions are references.
     """
 
     captions: tuple[tuple[str, ...], ...] = ()
@@ -47,17 +47,17 @@ class CaptionedImages(ImageExamples):
             raise ValueError("every image needs captions")
 
     @overload
-    def __getitem__(self, place: int) -> Example: ...
+    def __getitem__(self, index: int) -> Example: ...
     @overload
-    def __getitem__(self, place: slice) -> CaptionedImages: ...
-    def __getitem__(self, place: int | slice) -> Example | CaptionedImages:
-        if isinstance(place, slice):
-            return CaptionedImages(self.pixels[place], self.labels[place], self.names[place], self.captions[place])
-        return replace(super().__getitem__(place), references=self.captions[place])
+    def __getitem__(self, index: slice) -> CaptionedImages: ...
+    def __getitem__(self, index: int | slice) -> Example | CaptionedImages:
+        if isinstance(index, slice):
+            return CaptionedImages(self.pixels[index], self.labels[index], self.names[index], self.captions[index])
+        return replace(super().__getitem__(index), references=self.captions[index])
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Captions differ as they like."""
+        """Empty: captions are not classes."""
         return ()
 
     @property
@@ -66,84 +66,87 @@ class CaptionedImages(ImageExamples):
         return hashlib.sha256(f"{super().fingerprint}{self.captions!r}".encode()).hexdigest()
 
 
-def with_captions(found: LoadedImages, captions: Mapping[str, Sequence[str]]) -> LoadedImages:
-    """The same images with the captions that belong to their names."""
-    examples = found.examples
-    said = tuple(tuple(captions[name]) for name in examples.names)
-    captioned = CaptionedImages(examples.pixels, tuple(each[0] for each in said), examples.names, said)
-    return replace(found, examples=captioned)
+def with_captions(loaded: LoadedImages, captions: Mapping[str, Sequence[str]]) -> LoadedImages:
+    """Loaded images with the captions of their names."""
+    examples = loaded.examples
+    all_captions = tuple(tuple(captions[name]) for name in examples.names)
+    labels = tuple(each[0] for each in all_captions)
+    return replace(loaded, examples=CaptionedImages(examples.pixels, labels, examples.names, all_captions))
 
 
-def scan_captioned_images(path: Path, side: int, channels: int) -> ScannedSet:
-    """The images that a list names, and everything there is to say about them, without judging."""
-    return scan_list(path, "images", lambda wanted, report: load_images(wanted, side, channels, report))
+def scan_captioned_images(path: Path, image_size: int, channels: int) -> ScannedSet:
+    """The images of a list with the data report, without raising an error for invalid images."""
+    return scan_list(path, "images", lambda items, report: load_images(items, image_size, channels, report))
 
 
-def scan_captioned_videos(path: Path, side: int, channels: int, frames: int) -> ScannedSet:
-    """The videos that a list names, in so many frames, and everything there is to say about them, without judging."""
+def scan_captioned_videos(path: Path, image_size: int, channels: int, frames: int) -> ScannedSet:
+    """The videos of a list, resampled to `frames` frames, with the data report, without raising an error."""
 
-    def gathered(wanted: Sequence[ImageItem], report: DataReport) -> LoadedImages:
-        room = allocate_pixels(len(wanted) * frames, side, channels).reshape(-1, frames, side, side, channels)
-        return load_decoded(lambda each: decode_video(each.path, side, channels, frames), wanted, room, report)
+    def load_videos(items: Sequence[ImageItem], report: DataReport) -> LoadedImages:
+        pixels = allocate_pixels(len(items) * frames, image_size, channels)
+        pixels = pixels.reshape(-1, frames, image_size, image_size, channels)
+        return load_decoded(lambda item: decode_video(item.path, image_size, channels, frames), items, pixels, report)
 
-    return scan_list(path, "videos", gathered)
+    return scan_list(path, "videos", load_videos)
 
 
-def scan_list(path: Path, unit: str, read: Callable[[Sequence[ImageItem], DataReport], LoadedImages]) -> ScannedSet:
-    """What a list names, each with all its captions; of a folder, what the list in it, or in each split, names."""
+def scan_list(path: Path, unit: str, load: Callable[[Sequence[ImageItem], DataReport], LoadedImages]) -> ScannedSet:
+    """The items of a list, each with all its captions; of a folder, the list in it, or that of each split."""
     if not path.exists():
         raise missing_file(path)
-    found = ScannedSet(path, report=DataReport(unit=unit))
-    places = caption_folders(path, found.report) if path.is_dir() else {"train": path}
+    scanned = ScannedSet(path, report=DataReport(unit=unit))
+    paths = caption_folders(path, scanned.report) if path.is_dir() else {"train": path}
     columns = ("video" if unit == "videos" else "file", "caption")
-    for split, place in places.items():
-        rows = read_image_list(find_caption_list(place) if place.is_dir() else place, found.report, columns)
-        if place.is_dir():
-            _count_unlisted(place, rows, found.report)
+    for split, split_path in paths.items():
+        file = find_caption_list(split_path) if split_path.is_dir() else split_path
+        rows = read_image_list(file, scanned.report, columns)
+        if split_path.is_dir():
+            _count_unlisted(split_path, rows, scanned.report)
         captions: dict[str, list[str]] = {}
         for row in rows:
             captions.setdefault(row.name, []).append(row.label)
         first = {row.name: row for row in reversed(rows)}
-        found.splits[split] = with_captions(read([first[name] for name in captions], found.report), captions)
-    found.check_not_empty()
-    return found
+        loaded = load([first[name] for name in captions], scanned.report)
+        scanned.splits[split] = with_captions(loaded, captions)
+    scanned.check_not_empty()
+    return scanned
 
 
 def caption_folders(folder: Path, report: DataReport) -> dict[str, Path]:
-    """Where the list of each split lies: all in the folder itself, or one in each of its folders train, valid, test."""
+    """The folder of the list of each split: the folder itself, or one of its folders train, valid, test."""
     return {"train": folder} if _caption_lists(folder) else split_folders(folder, report)
 
 
 def find_caption_list(folder: Path) -> Path:
-    """The list in a folder: the one table there that is called captions."""
+    """The list in a folder: the only table there with the name captions."""
     lists = _caption_lists(folder)
     if len(lists) == 1:
         return lists[0]
     message = "There is no list of captions in this folder."
     if lists:
         message = f"There are several lists of captions in this folder: {', '.join(each.name for each in lists)}."
-    hint = f"Put one {CAPTION_LIST}.csv (or .tsv, .jsonl) into it, with the columns file (or video) and caption."
+    hint = f"Add one {CAPTION_LIST}.csv (or .tsv, .jsonl) with the columns file (or video) and caption."
     raise UserError(message, location=file_name(folder), hint=hint)
 
 
 def _caption_lists(folder: Path) -> list[Path]:
-    """The tables in a folder that are called captions."""
-    there = [
-        each
-        for each in list_folder(folder, DataReport())
-        if without_compression_suffix(each).suffix.lower() in TABLE_READERS
+    """The tables in a folder with the name captions."""
+    tables = [
+        path
+        for path in list_folder(folder, DataReport())
+        if without_compression_suffix(path).suffix.lower() in TABLE_READERS
     ]
-    return [each for each in there if without_compression_suffix(each).stem.lower() == CAPTION_LIST]
+    return [path for path in tables if without_compression_suffix(path).stem.lower() == CAPTION_LIST]
 
 
 def _count_unlisted(folder: Path, rows: Sequence[ImageItem], report: DataReport) -> None:
-    """Count what lies beside the list in a folder, looks like something to learn from, and is named by no line."""
-    named = {os.path.normpath(row.path) for row in rows}
-    named |= {str(above) for path in named for above in Path(path).parents}
-    for each in list_folder(folder, report):
-        if each.name.startswith(".") or not (is_folder(each) or has_image_suffix(each)):
+    """Count the images and folders in the folder of a list that are not in the list."""
+    listed = {os.path.normpath(row.path) for row in rows}
+    listed |= {str(parent) for path in listed for parent in Path(path).parents}
+    for path in list_folder(folder, report):
+        if path.name.startswith(".") or not (is_folder(path) or has_image_suffix(path)):
             continue
-        if os.path.normpath(each) not in named:
+        if os.path.normpath(path) not in listed:
             report.read += 1
             report.skipped += 1
-            report.add_issue("unlisted file", Location(file_name(each)), "No line of the list names it.")
+            report.add_issue("unlisted file", Location(file_name(path)), "It is not in the list.")

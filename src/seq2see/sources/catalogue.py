@@ -1,7 +1,7 @@
-"""The catalogue of real corpora (`entries.py`) in use: they are found, verified and read.
+"""The corpora of the catalogue (`entries.py`): finding, verifying and reading them.
 
-`get` finds a corpus on this machine (see `holdings.py`) or fetches it from its public home, and its hashes are verified
-on every reading. Pairs are read here, running text in `catalogued_texts.py`.
+`get_corpus` finds a corpus on this machine (see `corpus_files.py`) or downloads it from its public home; its hashes are
+verified at every reading. Pairs are read here, running text in `catalogue_texts.py`, images in `catalogue_images.py`.
 """
 
 from __future__ import annotations
@@ -40,34 +40,36 @@ class CatalogueCorpus(Settings):
 
     kind: Literal["catalogue"] = "catalogue"
     name: str = "multi30k"
-    """Which corpus, by its name in the catalogue."""
+    """The name of the corpus in the catalogue."""
     languages: str | None = None
-    """What is read and what is written, say en-de or fr-en; by itself the corpus's first two."""
+    """Source and target language, such as en-de or fr-en; by default the first two of the corpus."""
 
     def splits(self) -> Splits:
-        """The examples as train, valid and test; fetched first if they are not on this machine."""
+        """The examples as train, valid and test; downloaded first if they are not on this machine."""
         source, target = self.column_pair
-        return READERS[self.name](get(self.name), source, target)
+        return READERS[self.name](get_corpus(self.name), source, target)
 
     @property
     def column_pair(self) -> tuple[str, str]:
-        """What is read, and what is written."""
+        """The names of the source and target columns."""
         entry = find_entry(self.name)
-        if entry.languages == ("text",):
+        if entry.columns == ("text",):
             raise UserError(f"{entry.name} is running text, not pairs.", hint="Set corpus.kind=catalogue-text.")
-        if entry.languages[0] == "image":
+        if entry.columns[0] == "image":
             message = f"{entry.name} is a set of images, not of texts."
-            raise UserError(message, hint="Set corpus.kind=catalogue-images, in a recipe that looks at images.")
+            raise UserError(message, hint="Set corpus.kind=catalogue-images, in a recipe for images.")
         if self.languages is None:
-            return entry.languages[0], entry.languages[1]
+            return entry.columns[0], entry.columns[1]
         source, dash, target = self.languages.partition("-")
         if not dash:
-            raise UserError(f"'{self.languages}' does not name two sides.", hint="Write corpus.languages like en-de.")
-        for side in (source, target):
-            if side not in entry.languages:
-                raise unknown_name(f"side of {entry.name}", side, entry.languages)
+            message = f"'{self.languages}' does not name a source and a target."
+            raise UserError(message, hint="Write corpus.languages like en-de.")
+        for language in (source, target):
+            if language not in entry.columns:
+                raise unknown_name(f"language of {entry.name}", language, entry.columns)
         if source == target:
-            raise UserError(f"Source and target of {entry.name} are both '{source}'.", hint="Change one.")
+            message = f"Source and target of {entry.name} are both '{source}'."
+            raise UserError(message, hint="Write corpus.languages with two different names.")
         return source, target
 
 
@@ -80,15 +82,15 @@ class CorpusListing:
     license: str
     home: str
     size: int
-    """Bytes of text that are known beforehand."""
+    """Bytes of text, as far as the catalogue states them."""
     found: str
-    """Where it is found now; empty if it would have to be fetched."""
+    """Where it was found on this machine; empty if it must be downloaded."""
 
 
 def list_corpora() -> list[CorpusListing]:
-    """All corpora of the catalogue, and where each is found now."""
+    """All corpora of the catalogue, and where each was found on this machine."""
     return [
-        CorpusListing(entry.name, entry.description, entry.license, entry.home, _size(entry), _place(locate(entry)))
+        CorpusListing(entry.name, entry.description, entry.license, entry.home, _size(entry), _found_in(locate(entry)))
         for entry in CATALOGUE.values()
     ]
 
@@ -97,20 +99,20 @@ def _size(entry: CatalogueEntry) -> int:
     return sum(file.size for file in entry.files)
 
 
-def get(name: str, log: Callable[[str], None] | None = None) -> CorpusFiles:
-    """Find a corpus on this machine, or fetch it from its public home; its hashes are verified."""
+def get_corpus(name: str, log: Callable[[str], None] | None = None) -> CorpusFiles:
+    """Find a corpus on this machine, or download it from its public home; its hashes are verified."""
     log = log or _log
     entry = find_entry(name)
     corpus_files = locate(entry) or download(entry)
     for path in record_hashes(corpus_files):
         log(
-            f"{entry.home} changes its file from time to time, so no hash is known beforehand; "
+            f"{entry.home} updates its file from time to time, so the catalogue has no hash of it; "
             f"the hash of your copy was recorded in {path.parent / 'LOCK.json'}."
         )
     for checked in verify(corpus_files):
-        if checked.status == "different":
+        if checked.status == "mismatch":
             raise UserError(
-                f"This is not the expected file: SHA-256 {checked.found} instead of {checked.expected}.",
+                f"This is not the expected file: its SHA-256 is {checked.found} instead of {checked.expected}.",
                 location=str(checked.path),
                 hint=f"Delete it and run `seq2see data get {name}`, or train on it as a file of your own.",
             )
@@ -118,11 +120,11 @@ def get(name: str, log: Callable[[str], None] | None = None) -> CorpusFiles:
 
 
 def check(name: str) -> list[FileCheck]:
-    """Compare the files of a corpus with their hashes, without changing or fetching anything."""
+    """Compare the files of a corpus with their hashes; nothing is changed or downloaded."""
     entry = find_entry(name)
     corpus_files = locate(entry)
     if corpus_files is None:
-        raise UserError(f"{name} is not on this machine.", hint=f"`seq2see data get {name}` fetches it.")
+        raise UserError(f"{name} is not on this machine.", hint=f"`seq2see data get {name}` downloads it.")
     return verify(corpus_files)
 
 
@@ -133,7 +135,7 @@ def find_entry(name: str) -> CatalogueEntry:
     return CATALOGUE[name]
 
 
-def _place(corpus_files: CorpusFiles | None) -> str:
+def _found_in(corpus_files: CorpusFiles | None) -> str:
     if corpus_files is None:
         return ""
     return f"package {corpus_files.package}" if corpus_files.package else str(corpus_files.paths[0].parent)
@@ -144,54 +146,52 @@ def _log(text: str) -> None:
 
 
 def read_multi30k(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
-    """Multi30k: line n of one language says what line n of another says; the splits are the authors'."""
+    """Multi30k: line n of one language is the translation of line n of another; the splits are the authors'."""
     names = {"train": "train", "valid": "val", "test": "test_2016_flickr", **FURTHER_TESTS}
-    found = {path.name: path for path in corpus_files.paths}
+    paths = {path.name: path for path in corpus_files.paths}
     splits: Splits = {}
     for split, name in names.items():
-        files = [f"{name}.{side}.gz" for side in (source, target)]
-        if split not in FURTHER_TESTS or all(file in found for file in files):
-            splits[split] = read_pairs([found[file] for file in files])[0]
+        files = [f"{name}.{language}.gz" for language in (source, target)]
+        if split not in FURTHER_TESTS or all(file in paths for file in files):
+            splits[split] = read_pairs([paths[file] for file in files])[0]
     return splits
 
 
 def read_tatoeba(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
-    """Tatoeba: English, the other language and (not always) an attribution between tabs.
+    """Tatoeba: English, the other language and (not always) an attribution, separated by tabs.
 
-    One sentence often has several translations, so pairs are held out with all pairs that share a text.
+    One sentence often has several translations, so a pair is held out together with all pairs that share a text.
     """
     file, path = corpus_files.files[0], corpus_files.paths[0]
-    shown = f"{path}/{file.member}" if file.member else str(path)
+    shown_path = f"{path}/{file.member}" if file.member else str(path)
     with ExitStack() as stack:
         table = stack.enter_context(extracted_member(path, file.member, MAX_BYTES)) if file.member else path
-        # Volunteers write this: a few bad lines in a new edition are left out, and that is said.
+        # Volunteers write this corpus: a few invalid lines in a new edition are skipped, with a message.
         examples, report = read_pairs([table], ErrorPolicy("skip"))
     if report.rejected:
-        _log(f"{path}: {report.rejected:,} of {report.read:,} lines cannot be used and are left out.")
-    return hold_out_components([_swap_languages(example, source, str(table), shown) for example in examples])
+        _log(f"{path}: {report.rejected:,} of {report.read:,} lines are invalid and were skipped.")
+    return hold_out_components([_swap_languages(example, source, str(table), shown_path) for example in examples])
 
 
-def _swap_languages(example: Example, source: str, table: str, shown: str) -> Example:
-    """The example in the asked direction, its place named by the file that the user knows."""
-    place = example.location.replace(table, shown)
+def _swap_languages(example: Example, source: str, table: str, shown_path: str) -> Example:
+    """The example in this direction; its location has the path of the corpus file instead of the temporary one."""
+    location = example.location.replace(table, shown_path)
     if source == "en":
-        return replace(example, location=place)
-    return replace(example, source=example.target, target=example.source, location=place)
+        return replace(example, location=location)
+    return replace(example, source=example.target, target=example.source, location=location)
 
 
 def read_cmudict(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
-    """CMUdict: spelling to phonemes. A word that is said in several ways has as many right answers."""
+    """CMUdict: spelling to phonemes. A word with several pronunciations has several references."""
     if source != "letters":
-        hint = "Leave out source and target."
-        raise UserError("cmudict is read from letters to phonemes only.", hint=hint)
+        hint = "Remove corpus.languages, or set it to letters-phonemes."
+        raise UserError("cmudict can only be read from letters to phonemes.", hint=hint)
     report = DataReport()
     words = read_dictionary(corpus_files.paths[0], report)
     report.raise_for_errors(ErrorPolicy())
-    odd = report.counts["unsupported characters"]
-    if odd:
-        _log(
-            f"{corpus_files.paths[0]}: {odd:,} of {report.read:,} words are left out: they have digits or other signs."
-        )
+    if skipped := report.counts["unsupported characters"]:
+        reason = "they have digits or other unsupported characters"
+        _log(f"{corpus_files.paths[0]}: {skipped:,} of {report.read:,} words were skipped: {reason}.")
     return split_by_word(words)
 
 

@@ -1,4 +1,4 @@
-"""Image sets of the catalogue in use: they are found, verified and read."""
+"""Reading the image sets of the catalogue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.sources.archives import read_tar_members
 from seq2see.sources.captioned_images import with_captions
-from seq2see.sources.catalogue import get
+from seq2see.sources.catalogue import get_corpus
 from seq2see.sources.corpus_files import CorpusFiles
 from seq2see.sources.data_report import DataReport, ErrorPolicy, Location
 from seq2see.sources.image_corpora import FASHION_MNIST_CLASSES
@@ -26,69 +26,69 @@ class CatalogueImages(Settings):
 
     kind: Literal["catalogue-images"] = "catalogue-images"
     name: Literal["mnist", "fashion-mnist", "cifar10", "flickr8k-small"] = "cifar10"
-    """Which set, by its name in the catalogue."""
+    """The name of the image set in the catalogue."""
 
-    def images(self, side: int, channels: int) -> tuple[ImageSplits, list[DataReport]]:
-        """Train, valid and test in this size; fetched first if they are not on this machine."""
+    def images(self, image_size: int, channels: int) -> tuple[ImageSplits, list[DataReport]]:
+        """Train, valid and test in this size; downloaded first if they are not on this machine."""
         report = DataReport(unit="images")
-        given = READERS[self.name](get(self.name), side, channels, report)
+        splits = READERS[self.name](get_corpus(self.name), image_size, channels, report)
         report.raise_for_errors(ErrorPolicy())
-        return hold_out_images(given), [report]
+        return hold_out_images(splits), [report]
 
 
 def read_mnist_corpus(
-    corpus_files: CorpusFiles, side: int, channels: int, report: DataReport
+    corpus_files: CorpusFiles, image_size: int, channels: int, report: DataReport
 ) -> dict[str, LoadedImages]:
     """MNIST: the label of an image is its digit."""
-    return _all_in_size(read_mnist(corpus_files.paths[0].parent), side, channels, report)
+    return _all_in_size(read_mnist(corpus_files.paths[0].parent), image_size, channels, report)
 
 
 def read_fashion_mnist(
-    corpus_files: CorpusFiles, side: int, channels: int, report: DataReport
+    corpus_files: CorpusFiles, image_size: int, channels: int, report: DataReport
 ) -> dict[str, LoadedImages]:
-    """Fashion-MNIST: the numbers of the classes become their names."""
+    """Fashion-MNIST: the label of an image is the name of its class, not the class index."""
     splits = {
         split: PackedImages(each.pixels, tuple(FASHION_MNIST_CLASSES[int(label)] for label in each.labels), each.file)
         for split, each in read_mnist(corpus_files.paths[0].parent).items()
     }
-    return _all_in_size(splits, side, channels, report)
+    return _all_in_size(splits, image_size, channels, report)
 
 
-def read_cifar10(corpus_files: CorpusFiles, side: int, channels: int, report: DataReport) -> dict[str, LoadedImages]:
-    """CIFAR-10, in whichever of its two forms it was found."""
+def read_cifar10(corpus_files: CorpusFiles, image_size: int, channels: int, report: DataReport) -> dict[str, LoadedImages]:
+    """CIFAR-10, in the format that was found: sprites or binary batches."""
     first = corpus_files.paths[0]
     read = read_sprites if first.suffix == ".png" else read_cifar
-    return _all_in_size(read(first.parent), side, channels, report)
+    return _all_in_size(read(first.parent), image_size, channels, report)
 
 
 def _all_in_size(
-    splits: dict[str, PackedImages], side: int, channels: int, report: DataReport
+    splits: dict[str, PackedImages], image_size: int, channels: int, report: DataReport
 ) -> dict[str, LoadedImages]:
-    return {name: resize_packed(each, side, channels, report) for name, each in splits.items()}
+    return {name: resize_packed(each, image_size, channels, report) for name, each in splits.items()}
 
 
-def read_flickr8k(corpus_files: CorpusFiles, side: int, channels: int, report: DataReport) -> dict[str, LoadedImages]:
-    """Flickr8k: the images for development are tested on; some of those to learn from are held out to validate on."""
+def read_flickr8k(corpus_files: CorpusFiles, image_size: int, channels: int, report: DataReport) -> dict[str, LoadedImages]:
+    """Flickr8k: the development images are the test split; some of the training images are held out as valid."""
     archive, captions, *lists = corpus_files.paths
-    said: dict[str, list[str]] = {}
+    captions_of: dict[str, list[str]] = {}
     for row in read_pairs([captions])[0]:
-        said.setdefault(row.source.partition("#")[0], []).append(row.target.strip())
-    listed = {split: _read_names(path) for split, path in zip(("train", "test"), lists, strict=True)}
-    stored = read_tar_members(archive, {name for names in listed.values() for name in names})
-    gathered = {}
-    for split, names in listed.items():
+        captions_of.setdefault(row.source.partition("#")[0], []).append(row.target.strip())
+    names_of = {split: _read_names(path) for split, path in zip(("train", "test"), lists, strict=True)}
+    contents = read_tar_members(archive, {name for names in names_of.values() for name in names})
+    splits = {}
+    for split, names in names_of.items():
         for name in names:
-            if name not in stored or name not in said:
+            if name not in contents or name not in captions_of:
                 message = f"There is no {'image' if name not in stored else 'caption of'} '{name}'."
-                raise UserError(message, location=str(archive if name not in stored else captions))
-        wanted = [ImageItem(Path(name), said[name][0], name, Location(f"{archive}/{name}")) for name in names]
-        found = load_images(wanted, side, channels, report, lambda each: stored[each.name])
-        gathered[split] = with_captions(found, said)
-    return gathered
+                raise UserError(message, location=str(archive if name not in contents else captions))
+        items = [ImageItem(Path(name), captions_of[name][0], name, Location(f"{archive}/{name}")) for name in names]
+        loaded = load_images(items, image_size, channels, report, lambda each: contents[each.name])
+        splits[split] = with_captions(loaded, captions_of)
+    return splits
 
 
 def _read_names(path: Path) -> list[str]:
-    """Names, one a line."""
+    """The names of a file, one per line."""
     report = DataReport()
     names = [line.text.strip() for line in read_lines(path, report)]
     report.raise_for_errors(ErrorPolicy())

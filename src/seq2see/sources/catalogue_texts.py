@@ -1,4 +1,4 @@
-"""Running texts of the catalogue: plays, a novel, a treebank's sentences."""
+"""Running texts of the catalogue: plays, a novel, the sentences of a treebank."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Literal
 
 from seq2see.core.settings import Settings
-from seq2see.sources.catalogue import get
+from seq2see.sources.catalogue import get_corpus
 from seq2see.sources.examples import Example
 from seq2see.sources.texts import Splits, hold_out_end, read_text
 
 TRAIN_SHARE = 0.9
-"""The share of the plays, from their beginning, that everybody learns from."""
+"""The share of the plays, from their beginning, that is the usual training split."""
 
 
 class CatalogueText(Settings):
@@ -20,15 +20,15 @@ class CatalogueText(Settings):
 
     kind: Literal["catalogue-text"] = "catalogue-text"
     name: Literal["tinyshakespeare", "timemachine", "ptb"] = "tinyshakespeare"
-    """Which text: Shakespeare's plays, The Time Machine, or the sentences of the Penn Treebank."""
+    """The text: Shakespeare's plays, The Time Machine, or the sentences of the Penn Treebank."""
 
     def splits(self) -> Splits:
-        """Train, valid and test; fetched first if they are not on this machine."""
-        return READERS[self.name](get(self.name).paths)
+        """Train, valid and test; downloaded first if they are not on this machine."""
+        return READERS[self.name](get_corpus(self.name).paths)
 
 
 def read_tinyshakespeare(paths: list[Path]) -> Splits:
-    """The first nine tenths and the last, by characters, as all who use these plays cut them; no test of its own."""
+    """The first 90 % of the characters as train and the rest as valid, the usual split; there is no test split."""
     text, _ = read_text(paths[0])
     cut = int(TRAIN_SHARE * len(text.target))
     parts = {"train": text.target[:cut], "valid": text.target[cut:]}
@@ -41,7 +41,7 @@ def read_timemachine(paths: list[Path]) -> Splits:
 
 
 def read_ptb(paths: list[Path]) -> Splits:
-    """A file for each split; a line is a sentence, and the end of a line is a token like any other."""
+    """A file for each split; a line is a sentence, and the line ending is a token like any other."""
     return {name: [read_text(path)[0]] for name, path in zip(("train", "valid", "test"), paths, strict=True)}
 
 

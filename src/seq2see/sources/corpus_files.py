@@ -1,9 +1,9 @@
-"""Where the files of a corpus are kept on this machine, and whether they are the right ones.
+"""Finding the files of a corpus on this machine, downloading them, and verifying their hashes.
 
-Three places are looked at in turn: the folder that SEQ2SEE_DATA names, our cache, and (for a corpus that
-travels in a Python package) the installed package. A file with a pinned SHA-256 must have it. A home that
-changes its file from time to time cannot be pinned: there the hash of the first copy is recorded in
-LOCK.json beside it, and later readings must find the same file.
+Three locations are searched in this order: the folder that SEQ2SEE_DATA names, the cache of seq2see, and (for a corpus
+that is part of a Python package) the installed package. A pinned file must have its SHA-256. A file that its home
+updates from time to time cannot be pinned: the hash of the first copy is recorded in LOCK.json in the same folder, and
+later readings must find the same file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from seq2see.sources.compression import read_chunks
 from seq2see.sources.download import Download, fetch
 
 MAX_BYTES = 1 << 28
-"""No file of the catalogue is larger than this (256 MiB), packed or unpacked."""
+"""No file of the catalogue is larger than this (256 MiB), compressed or not."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class File:
     """One file of a corpus."""
 
     path: str
-    """Where it stands beneath a data folder."""
+    """The path relative to a data folder."""
     size: int = 0
-    """Bytes of the text inside, where that is known beforehand."""
+    """Bytes of the decompressed content; 0 if unknown."""
     content_sha256: str = ""
-    """SHA-256 of the text inside, so that packing it anew changes nothing; empty if not pinned."""
+    """SHA-256 of the decompressed content, which does not depend on the compression; empty if not pinned."""
     url: str = ""
-    """Where it can be fetched; empty if it cannot."""
+    """The URL of the download; empty if there is none."""
     member: str = ""
-    """The one file that is read, if this is a zip archive."""
+    """The file to read from a zip archive."""
 
 
 @dataclass(frozen=True)
@@ -51,27 +51,27 @@ class CatalogueEntry:
     license: str
     home: str
     columns: tuple[str, ...]
-    """What an example can have as source and target, the usual source first and the usual target second."""
+    """The possible sources and targets of an example: the default source first, the default target second."""
     files: tuple[File, ...]
-    """As a data folder keeps them."""
+    """The files of a data folder."""
     published: tuple[File, ...] = ()
-    """In another form: as the public home gives them out, or as a user may keep them."""
+    """The same content in another format, such as that of the public home."""
     optional: tuple[File, ...] = ()
-    """What belongs to the corpus too and is read if it is there, but is not fetched."""
+    """Further files that are read if they exist, but not downloaded."""
     package: str = ""
-    """The Python package that carries it, and below the path inside the package."""
+    """The Python package that contains the corpus; `package_file` is the path in the package."""
     package_file: str = ""
 
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """A corpus that was found: its files in a folder."""
+    """The files of a corpus on this machine."""
 
     entry: CatalogueEntry
     folder: Path
     files: tuple[File, ...]
     package: str = ""
-    """Name and version of the package it came with, if it did."""
+    """Name and version of the package that contains the files, if one does."""
 
     @property
     def paths(self) -> list[Path]:
@@ -81,10 +81,10 @@ class CorpusFiles:
 
 @dataclass(frozen=True)
 class FileCheck:
-    """What was found out about one file."""
+    """The result of the hash verification of one file."""
 
     path: Path
-    status: Literal["as pinned", "as recorded", "from its package", "nothing to compare with", "different"]
+    status: Literal["verified", "unchanged", "packaged", "unpinned", "mismatch"]
     found: str
     expected: str = ""
 
@@ -96,46 +96,46 @@ def user_folder() -> Path | None:
         return None
     folder = Path(named).expanduser()
     if not folder.is_dir():
-        raise UserError(f"SEQ2SEE_DATA names '{named}', which is no folder.", hint="Correct or unset it.")
+        raise UserError(f"SEQ2SEE_DATA is '{named}', which is not a folder.", hint="Correct or unset it.")
     return folder
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept."""
+    """The folder of downloaded corpora."""
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "seq2see" / "data"
 
 
 def locate(entry: CatalogueEntry) -> CorpusFiles | None:
-    """Where a corpus is found now, if it is."""
+    """The files of a corpus on this machine, if there are any."""
     for folder in filter(None, [user_folder(), cache_folder()]):
         for files in filter(None, [entry.files, entry.published]):
             if all((folder / file.path).is_file() for file in files):
-                further = [file for file in entry.optional if (folder / file.path).is_file()]
-                return CorpusFiles(entry, folder, (*files, *further))
+                optional = [file for file in entry.optional if (folder / file.path).is_file()]
+                return CorpusFiles(entry, folder, (*files, *optional))
     return _in_package(entry) if entry.package else None
 
 
 def _in_package(entry: CatalogueEntry) -> CorpusFiles | None:
-    # The package is looked up, not imported: only its data file is wanted, none of its code.
+    # The package is located, not imported: only its data file is needed.
     spec = importlib.util.find_spec(entry.package)
     for folder in (spec.submodule_search_locations or []) if spec else []:
         if (Path(folder) / entry.package_file).is_file():
             try:
                 version = importlib.metadata.version(entry.package)
             except importlib.metadata.PackageNotFoundError:
-                version = "of unknown version"
+                version = "(unknown version)"
             return CorpusFiles(entry, Path(folder), (File(entry.package_file),), f"{entry.package} {version}")
     return None
 
 
 def download(entry: CatalogueEntry) -> CorpusFiles:
-    """Fetch what is missing from the public home into the cache."""
+    """Download the missing files from the public home to the cache."""
     files = entry.published or entry.files
     if not all(file.url for file in files):
-        kept = " or ".join(file.path for file in (*entry.files[:1], *entry.published[:1]))
+        paths = " or ".join(file.path for file in (*entry.files[:1], *entry.published[:1]))
         hint = f"`pip install {entry.package}`, or set" if entry.package else "Set"
-        hint += f" SEQ2SEE_DATA to a folder that holds {kept}."
+        hint += f" SEQ2SEE_DATA to a folder that contains {paths}."
         if entry.home.startswith("http"):
             hint += f" Its home: {entry.home}."
         raise UserError(f"The corpus {entry.name} is not on this machine{_searched_folders(entry)}.", hint=hint)
@@ -147,33 +147,33 @@ def download(entry: CatalogueEntry) -> CorpusFiles:
 
 
 def _searched_folders(entry: CatalogueEntry) -> str:
-    places = [str(folder) for folder in (user_folder(), cache_folder()) if folder]
+    locations = [str(folder) for folder in (user_folder(), cache_folder()) if folder]
     if entry.package:
-        places.append(f"the installed package {entry.package}")
-    return f" (looked in {', '.join(places)})"
+        locations.append(f"the installed package {entry.package}")
+    return f" (searched: {', '.join(locations)})"
 
 
 def _download_of(file: File, path: Path) -> Download:
     hint = (
-        f"Without a network: fetch {file.url} elsewhere and save it as {path}, "
-        f"or set SEQ2SEE_DATA to a folder that holds {file.path}."
+        f"Without a network: download {file.url} on another machine and save it as {path}, "
+        f"or set SEQ2SEE_DATA to a folder that contains {file.path}."
     )
     return Download(file.url, path, MAX_BYTES, file.content_sha256, content_sha256, hint)
 
 
 def content_sha256(path: Path) -> str:
-    """SHA-256 of what is inside a plain, .gz or .xz file."""
+    """SHA-256 of the decompressed content of a plain, .gz or .xz file."""
     digest, size = hashlib.sha256(), 0
     for chunk in read_chunks(path):
         digest.update(chunk)
         size += len(chunk)
         if size > MAX_BYTES:
-            raise UserError(f"This file unpacks to more than {MAX_BYTES:,} bytes.", location=str(path))
+            raise UserError(f"The decompressed file has more than {MAX_BYTES:,} bytes.", location=str(path))
     return digest.hexdigest()
 
 
 def verify(corpus_files: CorpusFiles) -> list[FileCheck]:
-    """Compare every file with what is known about it."""
+    """Compare the hash of every file with the pinned or recorded one."""
     return [_verify(corpus_files, file) for file in corpus_files.files]
 
 
@@ -182,23 +182,23 @@ def _verify(corpus_files: CorpusFiles, file: File) -> FileCheck:
     if file.content_sha256:
         try:
             found = content_sha256(path)
-        except UserError as damaged:
-            found = f"none ({damaged.description})"
+        except UserError as error:
+            found = f"none ({error.message})"
         same = found == file.content_sha256
-        return FileCheck(path, "as pinned" if same else "different", found, file.content_sha256)
+        return FileCheck(path, "verified" if same else "mismatch", found, file.content_sha256)
     found = sha256(path)
     if corpus_files.package:
-        return FileCheck(path, "from its package", found)
+        return FileCheck(path, "packaged", found)
     recorded = read_lock(path.parent).get(path.name)
     if recorded is None:
-        return FileCheck(path, "nothing to compare with", found)
-    return FileCheck(path, "as recorded" if found == recorded else "different", found, recorded)
+        return FileCheck(path, "unpinned", found)
+    return FileCheck(path, "unchanged" if found == recorded else "mismatch", found, recorded)
 
 
 def record_hashes(corpus_files: CorpusFiles) -> list[Path]:
-    """Write the hash of each file that is not pinned into LOCK.json beside it; returns those that are new."""
+    """Write the hash of each file that is not pinned to the LOCK.json of its folder; returns the newly recorded files."""
     if corpus_files.package or corpus_files.folder != cache_folder():
-        return []  # the package manager keeps its own records, and a user's folder is not ours to write in
+        return []  # packages have hashes of their own, and nothing is written to the user's folder
     new = []
     for path in [corpus_files.folder / file.path for file in corpus_files.files if not file.content_sha256]:
         lock = _lock(path.parent)
@@ -211,7 +211,7 @@ def record_hashes(corpus_files: CorpusFiles) -> list[Path]:
 
 def read_lock(folder: Path) -> dict[str, str]:
     """The recorded SHA-256 of each file in a folder."""
-    return {name: str(noted["sha256"]) for name, noted in _lock(folder).items()}
+    return {name: str(record["sha256"]) for name, record in _lock(folder).items()}
 
 
 def _lock(folder: Path) -> dict[str, dict[str, str | int]]:
@@ -220,9 +220,9 @@ def _lock(folder: Path) -> dict[str, dict[str, str | int]]:
         return {}
     try:
         lock = json.loads(path.read_text(encoding="utf-8"))
-        if all(isinstance(noted["sha256"], str) for noted in lock.values()):
+        if all(isinstance(record["sha256"], str) for record in lock.values()):
             return lock
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         pass
-    hint = "Delete it together with the files beside it, and fetch them again."
+    hint = "Delete it together with the files in its folder, and download them again."
     raise UserError("This record of hashes is damaged.", location=str(path), hint=hint)

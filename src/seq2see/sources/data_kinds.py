@@ -1,4 +1,4 @@
-"""What files of the user's own are, where nobody says what they are for: by their names, and by a look inside."""
+"""Guesses the kind of the user's own data from the names and the beginning of the files, if no task is given."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ KIND_NAMES = {
     "texts": "running text",
     "series": "a series of numbers",
 }
-"""What data of each kind are called."""
+"""The description of each kind of data."""
 
 
 def guess_data_kind(paths: Sequence[Path]) -> UserData:
-    """A folder is images or videos; tagged words by their name; running text if a .txt has no tabs; or pairs."""
+    """A folder is images or videos; tagged words have a suffix of their own; a .txt without tabs is running text."""
     names, suffixes = tuple(map(str, paths)), {without_compression_suffix(path).suffix.lower() for path in paths}
-    if len(paths) == 1 and (imaged := _image_kind(paths[0])):
-        return imaged(paths=names)
+    if len(paths) == 1 and (image_kind := _image_kind(paths[0])):
+        return image_kind(paths=names)
     if suffixes <= CONLL_SUFFIXES:
         return UserTaggedTexts(paths=names)
     if len(paths) > 2 or (len(paths) == 1 and not suffixes <= set(TABLE_READERS)):
-        message = f"{len(paths)} files can be several things." if len(paths) > 1 else "The name does not say what this is."
-        hint = "Say what for: --task write (running text), tag, classify-text, forecast or translate."
+        message = f"The kind of {'these files' if len(paths) > 1 else 'this file'} cannot be inferred from the names."
+        hint = "Give the task: --task write (running text), tag, classify-text, forecast or translate."
         raise UserError(message, location=", ".join(names), hint=hint)
     if len(paths) == 1 and suffixes == {".txt"} and not _has_columns(paths[0]):
         return UserTexts(paths=names)
@@ -53,19 +53,19 @@ def guess_data_kind(paths: Sequence[Path]) -> UserData:
 
 
 def _has_columns(path: Path) -> bool:
-    """Whether there is a tab in the first lines."""
+    """Whether one of the first lines contains a tab."""
     return any("\t" in line.text for line in islice(read_lines(path, DataReport()), SAMPLE_LINES))
 
 
 def _image_kind(path: Path) -> type[UserImages] | None:
-    """Which images these are, if any: those of a folder, or of a list, whose columns say what is said of what."""
+    """The kind of images in a folder or list, if there are any; the columns of a list determine the kind."""
     if path.is_dir():
         try:
             return _image_kind(find_caption_list(caption_folders(path, DataReport())["train"])) or UserCaptionedImages
         except UserError:
             return UserImages
     if has_image_suffix(path):
-        return UserImages  # whoever reads it says that one image is no set of them
+        return UserImages  # its reader raises the error that one image is not a set of images
     if without_compression_suffix(path).suffix.lower() not in TABLE_READERS:
         return None
     first = next(read_lines(path, DataReport()), None)
@@ -74,5 +74,5 @@ def _image_kind(path: Path) -> type[UserImages] | None:
         return None
     if {"video", "caption"} <= words:
         return UserCaptionedVideos
-    said = next((said for image, said in IMAGE_COLUMNS if {image, said} <= words), "")
-    return {"label": UserImages, "caption": UserCaptionedImages}.get(said)
+    annotation = next((target for image, target in IMAGE_COLUMNS if {image, target} <= words), "")
+    return {"label": UserImages, "caption": UserCaptionedImages}.get(annotation)

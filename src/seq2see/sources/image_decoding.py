@@ -115,20 +115,20 @@ class DecodedImage:
 
 
 def decode_image(
-    source: Path | bytes, location: str = "", side: int | None = None, channels: int = 3
+    source: Path | bytes, location: str = "", image_size: int | None = None, channels: int = 3
 ) -> NDArray[np.uint8]:
     """The pixels of an image file, as [height, width, channel]; with a `side`, its middle square in that size."""
-    return decode_with_issues(source, location, side, channels).pixels
+    return decode_with_issues(source, location, image_size, channels).pixels
 
 
 def decode_with_issues(
-    source: Path | bytes, location: str = "", side: int | None = None, channels: int = 3
+    source: Path | bytes, location: str = "", image_size: int | None = None, channels: int = 3
 ) -> DecodedImage:
     """The same, with what was done to make it an image."""
     location = location or (str(source) if isinstance(source, Path) else "this image")
     with strict_warnings():
         return decode_bytes(
-            read_bytes(source, location) if isinstance(source, Path) else source, location, side, channels
+            read_bytes(source, location) if isinstance(source, Path) else source, location, image_size, channels
         )
 
 
@@ -160,10 +160,10 @@ def read_bytes(path: Path, location: str) -> bytes:
         raise ImageError("unreadable image", message, location) from None
 
 
-def decode_bytes(content: bytes, location: str, side: int | None = None, channels: int = 3) -> DecodedImage:
+def decode_bytes(content: bytes, location: str, image_size: int | None = None, channels: int = 3) -> DecodedImage:
     """Decode one image."""
     with open_image(content, location) as image:
-        return decode_frame(image, location, side, channels)
+        return decode_frame(image, location, image_size, channels)
 
 
 @contextmanager
@@ -210,7 +210,7 @@ def _unsupported_format(content: bytes, location: str) -> ImageError:
     return ImageError("not an image", message, location)
 
 
-def decode_frame(image: Image, location: str, side: int | None, channels: int) -> DecodedImage:
+def decode_frame(image: Image, location: str, image_size: int | None, channels: int) -> DecodedImage:
     """The frame at which an open image stands."""
     width, height = image.size
     if width * height > MAX_PIXELS:
@@ -221,14 +221,14 @@ def decode_frame(image: Image, location: str, side: int | None, channels: int) -
     # Photos with a preview are one image; and frames are not counted, because there can be a million.
     if stored in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
         issues.append("multiple frames")
-    if side:
-        image.draft(None, (2 * side, 2 * side))  # JPEG can leave out what is shrunk away
+    if image_size:
+        image.draft(None, (2 * image_size, 2 * image_size))  # JPEG can leave out what is shrunk away
     with LARGE_IMAGE_SLOTS if image.size[0] * image.size[1] > LARGE_PIXELS else nullcontext():
         image.load()
         transpose = _exif_transpose(image)
         image = _to_supported_mode(image, location, issues)
-        if side:
-            image = center_crop_resize(image, side)
+        if image_size:
+            image = center_crop_resize(image, image_size)
     image = _composite_on_white(image)
     if transpose is not None:
         issues.append("EXIF rotation")
@@ -283,14 +283,14 @@ def _composite_on_white(image: Image) -> Image:
     return image.convert("RGB")
 
 
-def center_crop_resize(image: Image, side: int) -> Image:
+def center_crop_resize(image: Image, image_size: int) -> Image:
     """The square in the middle of an image, in the wanted size."""
     from PIL.Image import Resampling
 
-    if image.size == (side, side):
+    if image.size == (image_size, image_size):
         return image
     width, height = image.size
     short = min(width, height)
     left, top = (width - short) / 2, (height - short) / 2
     # Cutting and shrinking in one step: a strip of 1 x 50,000 pixels is never blown up to its full length.
-    return image.resize((side, side), Resampling.BICUBIC, (left, top, left + short, top + short), reducing_gap=2.0)
+    return image.resize((image_size, image_size), Resampling.BICUBIC, (left, top, left + short, top + short), reducing_gap=2.0)

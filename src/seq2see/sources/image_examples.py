@@ -1,4 +1,4 @@
-"""Images with what is said of each: pixels in one array, so that a whole set can lie in the memory of a GPU."""
+"""Images with labels: all pixels are one array, so that a whole dataset can be copied to the memory of a GPU."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from seq2see.sources.examples import Example
 
 @dataclass(frozen=True, eq=False)
 class ImageExamples(Sequence[Example]):
-    """A split of images, all of one size; to whoever does not look at pixels, a list of names and labels.
+    """A split of images, all of one size.
 
-    As an `Example` an image is (its name, its label).
+    As an `Example` an image has its name as source and its label as target.
     """
 
     pixels: NDArray[np.uint8]  # (image, height, width, channel)
     labels: tuple[str, ...]
     names: tuple[str, ...]
-    """The file of each image, or what else it is called."""
+    """The file of each image, or another name."""
 
     def __post_init__(self) -> None:
         if not len(self.pixels) == len(self.labels) == len(self.names):
@@ -34,17 +34,17 @@ class ImageExamples(Sequence[Example]):
         return len(self.labels)
 
     @overload
-    def __getitem__(self, place: int) -> Example: ...
+    def __getitem__(self, index: int) -> Example: ...
     @overload
-    def __getitem__(self, place: slice) -> ImageExamples: ...
-    def __getitem__(self, place: int | slice) -> Example | ImageExamples:
-        if isinstance(place, slice):
-            return ImageExamples(self.pixels[place], self.labels[place], self.names[place])
-        return Example(self.names[place], self.labels[place], location=self.names[place])
+    def __getitem__(self, index: slice) -> ImageExamples: ...
+    def __getitem__(self, index: int | slice) -> Example | ImageExamples:
+        if isinstance(index, slice):
+            return ImageExamples(self.pixels[index], self.labels[index], self.names[index])
+        return Example(self.names[index], self.labels[index], location=self.names[index])
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """What each shows, where that is one of a few things: its label."""
+        """The class of each image: its label."""
         return self.labels
 
     @property
@@ -56,9 +56,9 @@ class ImageExamples(Sequence[Example]):
 
 
 def short_name(image: str) -> str:
-    """An image by its folder and its file: where on this machine they lie is nobody's business.
+    """The folder and file name of an image, without the rest of the path, which may be private.
 
-    >>> called("/somewhere/photos/cat/3.png")
+    >>> short_name("/somewhere/photos/cat/3.png")
     'cat/3.png'
     """
     return "/".join(Path(image).parts[-2:])

@@ -1,7 +1,7 @@
-"""Images in folders, one folder a class: `photos/cat/1.jpg`, or with splits `photos/train/cat/1.jpg`.
+"""Images in folders, one folder for each class: `photos/cat/1.jpg`, or with splits `photos/train/cat/1.jpg`.
 
-What lies deeper belongs to the class all the same. Hidden files and what is not called like an image are left out
-and counted; links are followed, unless they lead back to where they are.
+Images in nested folders belong to the class as well. Hidden files and files without an image suffix are skipped and
+counted; symbolic links are followed, unless they form a loop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SPLIT_FOLDERS: dict[str, tuple[str, ...]] = {
     "valid": ("valid", "val", "validation", "dev"),
     "test": ("test", "testing"),
 }
-"""What the folder of a split may be called, in small letters."""
+"""The possible names of the folder of a split, in lower case."""
 
 UNSUPPORTED_SUFFIXES = {
     ".tif",
@@ -40,88 +40,91 @@ UNSUPPORTED_SUFFIXES = {
     ".tga",
     ".ppm",
 }
-"""Endings of images that are not decoded: leaving them out without a word would be no service."""
+"""Suffixes of images that are not decoded: such a file is an error, and not an ignored file."""
 
 
 def find_images(folder: Path, report: DataReport) -> dict[str, list[ImageItem]]:
-    """The images of each split that the folder has; all are `train` where it has none."""
-    above = tuple(_identity(each) for each in (folder.resolve(), *folder.resolve().parents))
-    return {name: _classes(place, report, above) for name, place in split_folders(folder, report).items()}
+    """The images of each split of the folder; all are `train` if it has no folders for splits."""
+    ancestors = tuple(_identity(each) for each in (folder.resolve(), *folder.resolve().parents))
+    return {split: _find_classes(path, report, ancestors) for split, path in split_folders(folder, report).items()}
 
 
 def split_folders(folder: Path, report: DataReport) -> dict[str, Path]:
-    """The folder of each split. A class may be called `train`, too: what counts is what stands beside it."""
-    named: dict[str, list[Path]] = {name: [] for name in SPLIT_FOLDERS}
+    """The folder of each split. A class may also have the name `train`: the other folders decide."""
+    folders: dict[str, list[Path]] = {name: [] for name in SPLIT_FOLDERS}
     others = []
     for each in list_folder(folder, report):
         if is_folder(each) and not each.name.startswith("."):
-            split = next((name for name, words in SPLIT_FOLDERS.items() if each.name.lower() in words), None)
-            named[split].append(each) if split else others.append(each)
-    held = named["valid"] + named["test"]
-    if not named["train"] and held and (not others or (named["valid"] and named["test"])):
-        message = f"Beside {' and '.join(place.name for place in held)} there is no folder train."
-        raise UserError(message, location=file_name(folder), hint="Call the folder to learn from train.")
-    if not named["train"] or not (held or not others):
+            split = next((name for name, names in SPLIT_FOLDERS.items() if each.name.lower() in names), None)
+            folders[split].append(each) if split else others.append(each)
+    held_out = folders["valid"] + folders["test"]
+    if not folders["train"] and held_out and (not others or (folders["valid"] and folders["test"])):
+        message = f"There are folders {' and '.join(path.name for path in held_out)}, but no folder train."
+        raise UserError(message, location=file_name(folder), hint="Rename the folder of the training images to train.")
+    if not folders["train"] or not (held_out or not others):
         return {"train": folder}
-    for split, places in named.items():
-        if len(places) > 1:
-            both = " and ".join(place.name for place in places)
-            raise UserError(f"{both} are both {split}.", location=file_name(folder), hint="Keep one of the two.")
+    for split, paths in folders.items():
+        if len(paths) > 1:
+            both = " and ".join(path.name for path in paths)
+            message = f"{both} are both folders of the split {split}."
+            raise UserError(message, location=file_name(folder), hint="Keep one of the two.")
     for each in others:
-        message = f"'{each.name}' is no split: beside {named['train'][0].name} there are valid and test."
+        message = f"'{each.name}' is not the folder of a split; {folders['train'][0].name} in the same folder is one."
         report.add_issue("ignored file", Location(file_name(each)), message)
-    return {split: places[0] for split, places in named.items() if places}
+    return {split: paths[0] for split, paths in folders.items() if paths}
 
 
-def _classes(folder: Path, report: DataReport, above: tuple[Identity, ...]) -> list[ImageItem]:
-    found: list[ImageItem] = []
-    above = (*above, _identity(folder))
+def _find_classes(folder: Path, report: DataReport, ancestors: tuple[Identity, ...]) -> list[ImageItem]:
+    """The images of one split, with the names of their folders as labels."""
+    items: list[ImageItem] = []
+    ancestors = (*ancestors, _identity(folder))
     for each in list_folder(folder, report):
         if _is_ignored(each, report):
             continue
         if not is_folder(each):
             report.read += 1
             report.rejected += 1
-            message = "It lies beside the folders of the classes, in none of them."
+            message = "It is not in the folder of any class."
             report.add_issue("image without a class", Location(file_name(each)), message)
             continue
-        label = unicodedata.normalize("NFC", file_name(Path(each.name)))  # one name, on whatever system it was written
-        inside = [
-            ImageItem(path, label, file_name(path), Location(file_name(path))) for path in _walk(each, report, above)
+        label = unicodedata.normalize("NFC", file_name(Path(each.name)))  # file systems differ in normalization
+        of_class = [
+            ImageItem(path, label, file_name(path), Location(file_name(path)))
+            for path in _walk(each, report, ancestors)
         ]
-        if not inside:
+        if not of_class:
             report.add_issue("empty class", Location(file_name(each)), f"There is no image of the class '{label}'.")
-        found += inside
-    return found
+        items += of_class
+    return items
 
 
 def _identity(folder: Path) -> Identity:
-    """A folder by its numbers, whatever links lead to it."""
+    """The device and inode of a folder, which are equal for all links to it."""
     status = folder.stat()
     return status.st_dev, status.st_ino
 
 
-def _walk(folder: Path, report: DataReport, above: tuple[Identity, ...]) -> Iterator[Path]:
-    """Every image in a folder and in the folders in it; `above` are the folders that it lies in."""
+def _walk(folder: Path, report: DataReport, ancestors: tuple[Identity, ...]) -> Iterator[Path]:
+    """Every image in a folder and its subfolders; `ancestors` are the folders that contain it."""
     try:
         here = _identity(folder)
     except OSError as error:
         _unreadable(folder, error, report)
         return
-    if here in above:
-        report.add_issue("symlink loop", Location(file_name(folder)), "This folder lies in itself.")
+    if here in ancestors:
+        report.add_issue("symlink loop", Location(file_name(folder)), "This folder contains itself.")
         return
     for each in list_folder(folder, report):
         if _is_ignored(each, report):
             continue
         if is_folder(each):
-            yield from _walk(each, report, (*above, here))
+            yield from _walk(each, report, (*ancestors, here))
         else:
             yield each
 
 
 def list_folder(folder: Path, report: DataReport) -> list[Path]:
-    """What lies in a folder, in the order of the names, so that it is the same on every machine."""
+    """The content of a folder, sorted by name, so that the order does not depend on the machine."""
     try:
         return sorted((Path(entry.path) for entry in os.scandir(folder)), key=lambda path: path.name)
     except OSError as error:
@@ -130,26 +133,26 @@ def list_folder(folder: Path, report: DataReport) -> list[Path]:
 
 
 def _unreadable(folder: Path, error: OSError, report: DataReport) -> None:
-    message, place = f"The folder cannot be read: {error.strerror}.", Location(file_name(folder))
-    if all(told.location != place for told in report.issues.get("unreadable image", [])):  # a set is looked into twice
-        report.add_issue("unreadable image", place, message)
+    message, location = f"The folder cannot be read: {error.strerror}.", Location(file_name(folder))
+    if all(issue.location != location for issue in report.issues.get("unreadable image", [])):  # folders are read twice
+        report.add_issue("unreadable image", location, message)
 
 
 def is_folder(path: Path) -> bool:
-    """Whether it is a folder, or a link to one."""
+    """Whether a path is a folder, or a link to one."""
     try:
         return path.is_dir()
-    except OSError:  # a link that leads to itself is no folder; reading it will say what it is
+    except OSError:  # a link to itself is not a folder; reading it as a file reports the error
         return False
 
 
 def has_image_suffix(path: Path) -> bool:
-    """Whether its name ends as those of images do, decoded here or not."""
+    """Whether a path has the suffix of an image format, supported or not."""
     return path.suffix.lower() in SUFFIX_FORMATS.keys() | UNSUPPORTED_SUFFIXES
 
 
 def _is_file(path: Path) -> bool:
-    """Whether it is read: a pipe is not, a link to nowhere is, and is then found to be unreadable."""
+    """Whether a path is read as a file: pipes are not; broken links are, and are then unreadable images."""
     try:
         return path.is_file() or path.is_symlink()
     except OSError:
@@ -157,17 +160,17 @@ def _is_file(path: Path) -> bool:
 
 
 def _is_ignored(path: Path, report: DataReport) -> bool:
-    """Whether something is neither a folder nor called like an image; files are counted."""
+    """Whether a path is hidden, or neither a folder nor a file with an image suffix; ignored files are counted."""
     hidden = path.name.startswith(".") or path.name == "__MACOSX"
     if is_folder(path):
         if hidden:
             report.add_issue("ignored file", Location(file_name(path)), "A hidden folder.")
         return hidden
-    like_a_image = has_image_suffix(path)
-    if not hidden and like_a_image and _is_file(path):
+    is_image = has_image_suffix(path)
+    if not hidden and is_image and _is_file(path):
         return False
     report.read += 1
     report.skipped += 1
-    message = "A hidden file." if hidden else "Not called like an image." if not like_a_image else "Not a file."
+    message = "A hidden file." if hidden else "No image suffix." if not is_image else "Not a regular file."
     report.add_issue("ignored file", Location(file_name(path)), message)
     return True

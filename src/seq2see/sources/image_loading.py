@@ -1,8 +1,8 @@
-"""Many image files to one array, quickly, and with an account of each of them.
+"""Loading many image files into one array in parallel, with a data report.
 
-Pillow lets other threads work while it decodes, so files are decoded side by side; each is brought to the wanted size
-at once, so that no more than a few images are ever in memory in their full size. What is wrong with an image goes
-to the report, in the order of the files, however the threads took turns.
+Pillow releases the global interpreter lock while it decodes, so files are decoded by several threads; each image is
+resized immediately, so that only a few images are in memory in their full size. Issues are added to the report in the
+order of the files, independent of the scheduling of the threads.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from seq2see.sources.progress import progress_bar
 
 MAX_WORKERS = 16
 MAX_PENDING = 1024
-"""Images that may wait in memory for whoever collects them."""
+"""The number of decoded images that may be queued in memory."""
 ITEMS_PER_TASK = 16
-"""Images that a thread takes at a time, where there are many."""
+"""The number of images in one task of a thread, if there are many images."""
 
 ISSUE_MESSAGES = {
-    "EXIF rotation": "It lies on its side or mirrored, and says so.",
+    "EXIF rotation": "It is rotated or mirrored, according to EXIF.",
     "transparent image": "Parts of it are transparent.",
     "multiple frames": "It has several frames.",
     "16-bit image": "Its gray has 16 bits.",
     "single frame": "It has one frame.",
-    "CMYK colors": "Its colors are for printing: cyan, magenta, yellow, black.",
+    "CMYK colors": "Its colors are cyan, magenta, yellow and black (CMYK).",
 }
-"""What was done to an image, in words."""
+"""The message of each kind of issue that decoding reports."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -53,119 +53,119 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class ImageItem:
-    """An image to be read: which, what it shows, and who says so."""
+    """An image to be read: its file, its label, and the origin of the label."""
 
     path: Path
     label: str
     name: str
-    """What the image is called in reports."""
+    """The name of the image in reports."""
     location: Location
     """The file itself, or the line of the list that names it."""
 
 
 @dataclass(frozen=True)
 class LoadedImages:
-    """The images of a split, with two fingerprints each."""
+    """The images of a split, each with two fingerprints."""
 
     examples: ImageExamples
     file_digests: tuple[str, ...]
-    """Of what is stored, which does not depend on the size that images are brought to."""
+    """Fingerprints of the file contents, which do not depend on the image size."""
     pixel_digests: tuple[str, ...]
-    """Of the pixels as a model sees them: equal for copies in another format."""
+    """Fingerprints of the resized pixels, which are equal for copies in another format."""
 
 
 ItemDecoder = Callable[[ImageItem], tuple[DecodedImage, str]]
-"""Something wanted as pixels in the wanted size, and a fingerprint of what is stored; it may raise `ImageError`."""
+"""Returns the decoded and resized image of an item and the fingerprint of its file; it may raise `ImageError`."""
 
 
 def digest(content: bytes | NDArray[np.uint8]) -> str:
-    """A short fingerprint."""
+    """A short fingerprint of bytes or pixels."""
     return hashlib.blake2b(content if isinstance(content, bytes) else content.data, digest_size=16).hexdigest()
 
 
-def read_item(wanted: ImageItem) -> bytes:
-    """What an image's file holds."""
-    return read_bytes(wanted.path, wanted.name)
+def read_item(item: ImageItem) -> bytes:
+    """The content of the file of an image."""
+    return read_bytes(item.path, item.name)
 
 
 def load_images(
-    wanted: Sequence[ImageItem],
-    side: int,
+    items: Sequence[ImageItem],
+    image_size: int,
     channels: int,
     report: DataReport,
     read_content: Callable[[ImageItem], bytes] = read_item,
 ) -> LoadedImages:
-    """Read all images; those that cannot be read are rejected, and the report says why."""
+    """Load all images; invalid ones are rejected with an issue in the report."""
 
-    def decode(each: ImageItem) -> tuple[DecodedImage, str]:
-        content = read_content(each)
-        return decode_bytes(content, each.name, side, channels), digest(content)
+    def decode(item: ImageItem) -> tuple[DecodedImage, str]:
+        content = read_content(item)
+        return decode_bytes(content, item.name, image_size, channels), digest(content)
 
-    return load_decoded(decode, wanted, allocate_pixels(len(wanted), side, channels), report)
+    return load_decoded(decode, items, allocate_pixels(len(items), image_size, channels), report)
 
 
 def load_decoded(
-    decode: ItemDecoder, wanted: Sequence[ImageItem], pixels: NDArray[np.uint8], report: DataReport
+    decode: ItemDecoder, items: Sequence[ImageItem], pixels: NDArray[np.uint8], report: DataReport
 ) -> LoadedImages:
-    """The same for whatever can be seen, in memory that has room for all of it."""
+    """Decode all items (images or videos) into `pixels`; invalid ones are rejected with an issue in the report."""
     kept: list[ImageItem] = []
-    stored, pixel_digests = [], []
+    file_digests, pixel_digests = [], []
 
-    def read(each: ImageItem) -> tuple[DecodedImage, str] | ImageError:
+    def try_decode(item: ImageItem) -> tuple[DecodedImage, str] | ImageError:
         try:
-            return decode(each)
-        except ImageError as bad:
-            return bad
+            return decode(item)
+        except ImageError as error:
+            return error
 
     with strict_warnings():
-        for each, found in zip(wanted, parallel_map(read, wanted, f"reading {report.unit}"), strict=True):
+        for item, result in zip(items, parallel_map(try_decode, items, f"reading {report.unit}"), strict=True):
             report.read += 1
-            if isinstance(found, ImageError):
+            if isinstance(result, ImageError):
                 report.rejected += 1
-                report.add_issue(found.kind, each.location, found.message, text=_shown_name(each, found.location))
+                report.add_issue(result.kind, item.location, result.message, text=_shown_name(item, result.location))
                 continue
-            decoded, fingerprint = found
+            decoded, file_digest = result
             report.kept += 1
-            _add_issues(each, decoded, report)
+            _add_issues(item, decoded, report)
             pixels[len(kept)] = decoded.pixels
-            kept.append(each)
-            stored.append(fingerprint)
+            kept.append(item)
+            file_digests.append(file_digest)
             pixel_digests.append(digest(decoded.pixels))
-    labels, names = (tuple(getattr(each, field) for each in kept) for field in ("label", "name"))
-    return LoadedImages(ImageExamples(pixels[: len(kept)], labels, names), tuple(stored), tuple(pixel_digests))
+    labels, names = (tuple(getattr(item, field) for item in kept) for field in ("label", "name"))
+    return LoadedImages(ImageExamples(pixels[: len(kept)], labels, names), tuple(file_digests), tuple(pixel_digests))
 
 
-def _shown_name(wanted: ImageItem, name: str) -> str:
-    """The name of an image, or of a frame, where its place is another's."""
-    return "" if wanted.location.file == name else name
+def _shown_name(item: ImageItem, name: str) -> str:
+    """The name of an image or frame, if it is not already the file of the location."""
+    return "" if item.location.file == name else name
 
 
-def _add_issues(wanted: ImageItem, decoded: DecodedImage, report: DataReport) -> None:
-    named = _shown_name(wanted, wanted.name)
+def _add_issues(item: ImageItem, decoded: DecodedImage, report: DataReport) -> None:
+    name = _shown_name(item, item.name)
     for kind in decoded.issues:
-        report.add_issue(kind, wanted.location, ISSUE_MESSAGES[kind], text=named)
-    promised = SUFFIX_FORMATS.get(wanted.path.suffix.lower())
-    if promised and promised != decoded.format:
-        message = f"It is called {wanted.path.suffix} and is {decoded.format}."
-        report.add_issue("format mismatch", wanted.location, message, text=named)
+        report.add_issue(kind, item.location, ISSUE_MESSAGES[kind], text=name)
+    expected = SUFFIX_FORMATS.get(item.path.suffix.lower())
+    if expected and expected != decoded.format:
+        message = f"The suffix is {item.path.suffix}, but the format is {decoded.format}."
+        report.add_issue("format mismatch", item.location, message, text=name)
     if decoded.small_message:
-        report.add_issue("small image", wanted.location, decoded.small_message, text=named)
+        report.add_issue("small image", item.location, decoded.small_message, text=name)
 
 
-def allocate_pixels(count: int, side: int, channels: int) -> NDArray[np.uint8]:
-    """Memory for so many images; more than the machine has would only be noticed when it is filled."""
-    wanted = count * side * side * channels
-    if wanted > (there := total_memory()):
+def allocate_pixels(count: int, image_size: int, channels: int) -> NDArray[np.uint8]:
+    """Memory for `count` images, after a check of the total memory: an allocation fails only when it is filled."""
+    size = count * image_size * image_size * channels
+    if size > (memory := total_memory()):
         raise UserError(
-            f"{count:,} images of {side} x {side} pixels take {wanted / 2**30:.1f} GiB, and there are "
-            f"{there / 2**30:.1f} GiB.",
-            hint="Take a smaller source.image_size, or fewer images.",
+            f"{count:,} images of {image_size} x {image_size} pixels need {size / 2**30:.1f} GiB of memory, and this "
+            f"machine has {memory / 2**30:.1f} GiB.",
+            hint="Use a smaller source.image_size, or fewer images.",
         )
-    return np.empty((count, side, side, channels), np.uint8)
+    return np.empty((count, image_size, image_size, channels), np.uint8)
 
 
 def total_memory() -> int:
-    """Bytes of memory that this machine has; where it does not say, as many as one may hope for."""
+    """Bytes of memory of this machine; 1 TiB if unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -173,10 +173,10 @@ def total_memory() -> int:
 
 
 def parallel_map(work: Callable[[Item], Result], items: Sequence[Item], description: str) -> Iterator[Result]:
-    """Results in the order of the items, by several threads."""
-    # Twice as many as cores, because some of them wait for the disk.
+    """The results in the order of the items, computed by several threads."""
+    # Two threads for each core, because some of them wait for the disk.
     workers = min(MAX_WORKERS, 2 * (os.cpu_count() or 1))
-    # A small image takes no longer than handing it out, so many are handed out a few at a time.
+    # Decoding a small image is as fast as submitting a task, so a task has several images if there are many.
     items_per_task = max(1, min(ITEMS_PER_TASK, len(items) // (4 * workers)))
     pool = ThreadPoolExecutor(workers, "images")
     try:
@@ -184,10 +184,10 @@ def parallel_map(work: Callable[[Item], Result], items: Sequence[Item], descript
             for start in range(0, len(items), MAX_PENDING):
                 stop = min(start + MAX_PENDING, len(items))
                 batches = [
-                    items[place : min(place + items_per_task, stop)] for place in range(start, stop, items_per_task)
+                    items[first : min(first + items_per_task, stop)] for first in range(start, stop, items_per_task)
                 ]
                 for results in pool.map(lambda batch: [work(item) for item in batch], batches):
                     yield from results
                     advance(len(results))
     finally:
-        pool.shutdown(cancel_futures=True)  # after Ctrl-C, only what is already being done is finished
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C, only the tasks that are running are finished

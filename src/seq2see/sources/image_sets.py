@@ -1,8 +1,8 @@
-"""Sets of labeled images, in whatever form they come: one door to all of them.
+"""Reading sets of labeled images in any supported layout.
 
-A folder with a folder a class (`image_folders.py`), a packed set such as MNIST or CIFAR-10 (`packed_images.py`), or
-a list: a .csv, .tsv or .jsonl whose columns are `file` (or `path`, or `image`, read from where the list lies) and
-`label`. All become arrays of one size, with an account of every image: read = kept + skipped + rejected.
+The layouts are a folder with one folder for each class (`image_folders.py`), a packed set such as MNIST or CIFAR-10
+(`packed_images.py`), and a list: a .csv, .tsv or .jsonl with the columns `file` (or `path`, `image`; relative to the
+list) and `label`. All become arrays of one size, and every image is counted: read = kept + skipped + rejected.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from seq2see.sources.pair_files import TABLE_READERS, scan_pairs
 from seq2see.sources.tables import COLUMN_NAMES, IMAGE_COLUMN_NAMES, ColumnNames
 
 DEFAULT_IMAGE_SIZE = 32
-"""The size that image files are brought to where nothing is said."""
+"""The default size of images that are read from files."""
 
 ImageSplits = dict[str, ImageExamples]
 
 
 @dataclass
 class ScannedSet:
-    """What was found: the splits that the set has, and the account."""
+    """The splits of an image set, and its data report."""
 
     path: Path
     splits: dict[str, LoadedImages] = field(default_factory=dict)
@@ -53,195 +53,193 @@ class ScannedSet:
 
     @property
     def location(self) -> Location:
-        """Where the whole set stands."""
+        """The location of the whole set."""
         return Location(file_name(self.path))
 
     def check_not_empty(self) -> None:
-        """Say which splits are there and have nothing in them, unless something else is known to be the reason."""
+        """Add an issue for every split without images, unless an error has already caused it."""
         if self.report.first_error is not None and not self.report.kept:
             return
         for split, each in self.splits.items():
             if not each.file_digests:
                 within = f"in {split}" if len(self.splits) > 1 else "in it"
-                message = f"There is not one {self.report.unit.removesuffix('s')} {within}."
+                message = f"There is no {self.report.unit.removesuffix('s')} {within}."
                 self.report.add_issue("no images", self.location, message)
 
 
-def scan_image_set(path: Path, side: int | None = None, channels: int | None = None) -> ScannedSet:
-    """Everything in a set, and everything there is to say about it, without judging."""
+def scan_image_set(path: Path, image_size: int | None = None, channels: int | None = None) -> ScannedSet:
+    """All splits of a set, with the data report, without raising an error for invalid images."""
     if not path.exists():
         raise missing_file(path)
-    found = ScannedSet(path)
-    report = found.report
+    scanned = ScannedSet(path)
+    report = scanned.report
     try:
-        if not path.is_dir():
-            found.splits = {
-                "train": load_images(read_image_list(path, report), side or DEFAULT_IMAGE_SIZE, channels or 3, report)
-            }
-        elif (read := find_packed_reader(path)) is not None:
-            found.splits = {name: resize_packed(packed, side, channels, report) for name, packed in read().items()}
+        if path.is_dir() and (read := find_packed_reader(path)) is not None:
+            packed = read()
+            scanned.splits = {name: resize_packed(each, image_size, channels, report) for name, each in packed.items()}
         else:
-            wanted = find_images(path, report)
-            found.splits = {
-                name: load_images(each, side or DEFAULT_IMAGE_SIZE, channels or 3, report)
-                for name, each in wanted.items()
+            items = find_images(path, report) if path.is_dir() else {"train": read_image_list(path, report)}
+            scanned.splits = {
+                name: load_images(each, image_size or DEFAULT_IMAGE_SIZE, channels or 3, report)
+                for name, each in items.items()
             }
     except UserError as error:
         report.add_issue("damaged dataset", Location(error.location or file_name(path)), error.message, hint=error.hint)
     report.files = report.files or [file_name(path)]
-    found.check_not_empty()
-    return found
+    scanned.check_not_empty()
+    return scanned
 
 
 def read_image_list(path: Path, report: DataReport, columns: ColumnNames = ("file", "label")) -> list[ImageItem]:
-    """The images that a list names; `columns` are what its two columns are usually called."""
+    """The images of a list; `columns` are the default names of its two columns."""
     if has_image_suffix(path):
-        hint = "Give a folder with a folder a class, or a list (.csv, .tsv, .jsonl)."
-        raise UserError("This is one image, not a set of them.", location=file_name(path), hint=hint)
+        hint = "Give a folder with one folder for each class, or a list (.csv, .tsv, .jsonl)."
+        raise UserError("This is one image, not a set of images.", location=file_name(path), hint=hint)
     if without_compression_suffix(path).suffix.lower() not in TABLE_READERS:
         hint = f"Give a folder, or a list: {', '.join(TABLE_READERS)}."
-        raise UserError("The name does not say which kind of list this is.", location=file_name(path), hint=hint)
-    # A list may have a label and a caption of each image: what is wanted here is looked for first.
+        raise UserError("The format of this list is unknown.", location=file_name(path), hint=hint)
+    # A list may have both a label and a caption for each image: `columns` take precedence.
     names = (columns, *((image, columns[1]) for image in IMAGE_COLUMN_NAMES), *COLUMN_NAMES)
     rows, _ = scan_pairs([path], report, names)
     report.discard_issues("length ratio")  # a label is short
-    report.discard_issues("duplicate pair")  # images are compared by what they show
-    report.read -= len(rows)  # whoever reads the images counts them
+    report.discard_issues("duplicate pair")  # duplicate images are found by their pixels
+    report.read -= len(rows)  # images are counted when they are loaded
     report.kept -= len(rows)
-    wanted = []
+    items = []
     for row in rows:
         file, _, line = row.location.rpartition(":")
         image = path.parent / row.source.strip()
         if "\\" in row.source and not image.exists():  # a list that was written on Windows
             image = path.parent / row.source.strip().replace("\\", "/")
-        label = unicodedata.normalize("NFC", row.target.strip())  # as the names of folders
-        wanted.append(ImageItem(image, label, file_name(image), Location(file, int(line))))
-    return wanted
+        label = unicodedata.normalize("NFC", row.target.strip())  # as for the names of folders
+        items.append(ImageItem(image, label, file_name(image), Location(file, int(line))))
+    return items
 
 
-def resize_packed(packed: PackedImages, side: int | None, channels: int | None, report: DataReport) -> LoadedImages:
-    """A packed split in the wanted size."""
+def resize_packed(
+    packed: PackedImages, image_size: int | None, channels: int | None, report: DataReport
+) -> LoadedImages:
+    """A packed split, resized to `image_size` and converted to `channels`, if they are given."""
     count, height, width, depth = packed.pixels.shape
     report.read += count
     report.kept += count
-    stored = tuple(digest(each) for each in packed.pixels)
-    pixels, pixel_digests = packed.pixels, stored
-    wanted = (side or min(height, width), channels or depth)
-    if (height, width, depth) != (wanted[0], *wanted):
-        pixels = _resized(packed, *wanted)
+    file_digests = tuple(digest(each) for each in packed.pixels)
+    pixels, pixel_digests = packed.pixels, file_digests
+    image_size, channels = image_size or min(height, width), channels or depth
+    if (height, width, depth) != (image_size, image_size, channels):
+        pixels = _resized(packed, image_size, channels)
         pixel_digests = tuple(digest(each) for each in pixels)
     names = tuple(f"{packed.file}#{number}" for number in range(count))
-    return LoadedImages(ImageExamples(pixels, packed.labels, names), stored, pixel_digests)
+    return LoadedImages(ImageExamples(pixels, packed.labels, names), file_digests, pixel_digests)
 
 
-def _resized(packed: PackedImages, side: int, channels: int) -> NDArray[np.uint8]:
+def _resized(packed: PackedImages, image_size: int, channels: int) -> NDArray[np.uint8]:
     from PIL import Image
 
-    pixels = allocate_pixels(len(packed.pixels), side, channels)
+    pixels = allocate_pixels(len(packed.pixels), image_size, channels)
 
-    def one(place: int) -> None:
-        row = packed.pixels[place]
-        image = center_crop_resize(Image.fromarray(row[..., 0] if row.shape[-1] == 1 else row), side)
-        pixels[place] = np.array(image.convert("L" if channels == 1 else "RGB")).reshape(side, side, channels)
+    def resize(index: int) -> None:
+        row = packed.pixels[index]
+        image = center_crop_resize(Image.fromarray(row[..., 0] if row.shape[-1] == 1 else row), image_size)
+        resized = np.array(image.convert("L" if channels == 1 else "RGB"))
+        pixels[index] = resized.reshape(image_size, image_size, channels)
 
-    for _ in parallel_map(one, range(len(pixels)), "resizing images"):
+    for _ in parallel_map(resize, range(len(pixels)), "resizing images"):
         pass
     return pixels
 
 
-def check_splits(found: ScannedSet) -> None:
-    """Say what only the whole set shows: classes that differ, and images that are there twice."""
-    report, location = found.report, found.location
-    classes = {name: dict.fromkeys(each.examples.labels) for name, each in found.splits.items() if each.file_digests}
-    learned = classes.pop("train", {})
-    if len(learned) == 1:
-        message = f"All images to learn from are of the class '{next(iter(learned))}'."
-        report.add_issue("single class", location, message, hint=_nested_classes_hint(found))
-    for split, shown in classes.items():
-        strange = [f"'{label}'" for label in shown if label not in learned]
-        if strange and learned:
-            many = "are classes that have" if len(strange) > 1 else "is a class that has"
-            message = f"In {split} there {many} no image to learn from: {', '.join(strange)}."
+def check_splits(scanned: ScannedSet) -> None:
+    """Add the issues of the whole set: classes that differ between splits, and duplicate images."""
+    report, location = scanned.report, scanned.location
+    classes = {name: dict.fromkeys(each.examples.labels) for name, each in scanned.splits.items() if each.file_digests}
+    train_classes = classes.pop("train", {})
+    if len(train_classes) == 1:
+        message = f"All training images are of the class '{next(iter(train_classes))}'."
+        report.add_issue("single class", location, message, hint=_nested_classes_hint(scanned))
+    for split, split_classes in classes.items():
+        unknown = [f"'{label}'" for label in split_classes if label not in train_classes]
+        if unknown and train_classes:
+            plural = "classes" if len(unknown) > 1 else "a class"
+            message = f"The split {split} has {plural} without a training image: {', '.join(unknown)}."
             report.add_issue("unknown class", location, message)
-        for label in learned:
-            if label not in shown:
+        for label in train_classes:
+            if label not in split_classes:
                 report.add_issue("class missing in split", location, f"There is no image of '{label}' in {split}.")
-    check_duplicates(found.splits, report)
+    check_duplicates(scanned.splits, report)
 
 
-def _nested_classes_hint(found: ScannedSet) -> str:
-    """What to do where all classes lie in one folder more than was named; nothing else if they do not."""
-    inside = {os.path.dirname(name) for name in found.splits["train"].examples.names}
-    above = os.path.commonpath(inside)
-    if not found.path.is_dir() or above in inside:
+def _nested_classes_hint(scanned: ScannedSet) -> str:
+    """The hint for folders of classes that are one level deeper than the given folder; else an empty string."""
+    folders = {os.path.dirname(name) for name in scanned.splits["train"].examples.names}
+    parent = os.path.commonpath(folders)
+    if not scanned.path.is_dir() or parent in folders:
         return ""
-    return f"If the folders in {above} are the classes, name it instead; or give images of other classes too."
+    return f"If the folders in {parent} are the classes, give that folder instead; or add images of other classes."
 
 
 def check_duplicates(splits: Mapping[str, LoadedImages], report: DataReport) -> None:
-    """Say which images are there twice."""
+    """Add an issue for every image that is a duplicate of another."""
     first: dict[str, tuple[str, str, str]] = {}
-    for split, gathered in splits.items():
-        examples = gathered.examples
-        for image, label, name in zip(gathered.pixel_digests, examples.labels, examples.names, strict=True):
-            before = first.setdefault(image, (split, label, name))
-            if before[2] is name:
+    for split, loaded in splits.items():
+        examples = loaded.examples
+        for pixel_digest, label, name in zip(loaded.pixel_digests, examples.labels, examples.names, strict=True):
+            first_split, first_label, first_name = first.setdefault(pixel_digest, (split, label, name))
+            if first_name is name:
                 continue
-            kind = "duplicate image" if before[0] == split else "image in two splits"
-            same = f"The same {report.unit.removesuffix('s')} is at {before[2]} ({before[0]})."
-            report.add_issue(kind, Location(name), same)
-            if before[1] != label:
-                message = f"Here it is '{label}', at {before[2]} it is '{before[1]}'."
+            kind = "duplicate image" if first_split == split else "image in two splits"
+            message = f"The same {report.unit.removesuffix('s')} is at {first_name} ({first_split})."
+            report.add_issue(kind, Location(name), message)
+            if first_label != label:
+                message = f"Its label is '{label}' here and '{first_label}' at {first_name}."
                 report.add_issue("conflicting labels", Location(name), message)
 
 
-def hold_out_images(given: Mapping[str, LoadedImages]) -> ImageSplits:
-    """The splits, with what is not given held out from those to learn from; equal images stay together.
+def hold_out_images(splits: Mapping[str, LoadedImages]) -> ImageSplits:
+    """The splits, with the missing ones held out from the training images; equal images belong to one split.
 
-    Of each class at least one image is learned from, however few it has.
-    The memory of what is given is used again for what is left of it, because a second copy may not fit.
+    At least one image of each class remains in training. The remaining training images are moved within their array,
+    because a second copy may not fit into memory.
     """
-    train = given["train"]
-    wanted = [name for name in ("test", "valid") if name not in given]
-    if not wanted:
-        return {name: each.examples for name, each in given.items()}
-    # Equal images are known by how they look, but named by what is stored: so the size that all are brought to
-    # does not change who is held out.
+    train = splits["train"]
+    missing = [name for name in ("test", "valid") if name not in splits]
+    if not missing:
+        return {name: each.examples for name, each in splits.items()}
+    # Equal images are found by their pixels, but the name of a group is a digest of its files: so the split does not
+    # depend on the image size.
     names: dict[str, str] = {}
-    for looks, stored in zip(train.pixel_digests, train.file_digests, strict=True):
-        names[looks] = min(names.get(looks, stored), stored)
-    groups = [names[looks] for looks in train.pixel_digests]
+    for pixel_digest, file_digest in zip(train.pixel_digests, train.file_digests, strict=True):
+        names[pixel_digest] = min(names.get(pixel_digest, file_digest), file_digest)
+    groups = [names[pixel_digest] for pixel_digest in train.pixel_digests]
     labels = [(label,) for label in train.examples.classes]
-    if (different := len(set(groups))) < (needed := max(len(set(labels)), 1) + len(wanted)):
-        message = f"Of {different:,} different images none can be held out: at least {needed:,} are needed, "
-        message += f"one{' of each class' if labels else ''} to learn from, and one each for {' and '.join(wanted)}."
-        raise UserError(message, hint="Give more, or name some: corpus.valid, corpus.test.")
-    places = split_groups(range(len(groups)), groups, wanted, labels)
-    held = {name: select_examples(train.examples, rows) for name, rows in places.items() if name != "train"}
-    splits = {"train": select_examples(train.examples, places["train"], compact_rows), **held}
-    return splits | {name: each.examples for name, each in given.items() if name != "train"}
+    if (different := len(set(groups))) < (needed := max(len(set(labels)), 1) + len(missing)):
+        message = f"There are {different:,} different images, and at least {needed:,} are needed: "
+        message += f"one{' of each class' if labels else ''} for train, and one each for {' and '.join(missing)}."
+        raise UserError(message, hint="Add images, or give some as corpus.valid and corpus.test.")
+    rows_of = split_groups(range(len(groups)), groups, missing, labels)
+    held_out = {name: select_examples(train.examples, rows) for name, rows in rows_of.items() if name != "train"}
+    remaining = {"train": select_examples(train.examples, rows_of["train"], compact_rows)}
+    return remaining | held_out | {name: each.examples for name, each in splits.items() if name != "train"}
 
 
 def select_examples(
     examples: ImageExamples,
-    places: Sequence[int],
-    select_pixels: Callable[[NDArray[np.uint8], Sequence[int]], NDArray[np.uint8]] = lambda pixels, places: pixels[
-        places
-    ],
+    rows: Sequence[int],
+    select_pixels: Callable[[NDArray[np.uint8], Sequence[int]], NDArray[np.uint8]] = lambda pixels, rows: pixels[rows],
 ) -> ImageExamples:
-    """Some of the images, in this order."""
+    """The images of these rows, in this order."""
     others = [each.name for each in fields(examples) if each.name != "pixels"]
-    picked = {name: tuple(getattr(examples, name)[place] for place in places) for name in others}
-    return replace(examples, pixels=select_pixels(examples.pixels, places), **picked)
+    selected = {name: tuple(getattr(examples, name)[row] for row in rows) for name in others}
+    return replace(examples, pixels=select_pixels(examples.pixels, rows), **selected)
 
 
-def compact_rows(pixels: NDArray[np.uint8], places: Sequence[int]) -> NDArray[np.uint8]:
-    """Rows in their old order and in their old memory, with no gaps between them.
+def compact_rows(pixels: NDArray[np.uint8], rows: Sequence[int]) -> NDArray[np.uint8]:
+    """Move these rows, which must be sorted, to the beginning of their array.
 
-    >>> moved_up(np.arange(5, dtype=np.uint8), [0, 3, 4]).tolist()
+    >>> compact_rows(np.arange(5, dtype=np.uint8), [0, 3, 4]).tolist()
     [0, 3, 4]
     """
-    for start in range(0, len(places), MAX_PENDING):
-        some = places[start : start + MAX_PENDING]
-        pixels[start : start + len(some)] = pixels[some]  # no row moves down, so none is overwritten before it moved
-    return pixels[: len(places)]
+    for start in range(0, len(rows), MAX_PENDING):
+        batch = rows[start : start + MAX_PENDING]
+        pixels[start : start + len(batch)] = pixels[batch]  # rows only move up, so none is overwritten before its move
+    return pixels[: len(rows)]

@@ -25,7 +25,7 @@ LABELED_CORPORA: dict[str, CatalogueEntry] = {
         name="chnsenticorp",
         description="Chinese reviews of hotels, books and computers, good or bad; 9,600 + 1,200 texts",
         license="none stated; used for research",
-        home="no public home is known; SEQ2SEE_DATA names a folder that has it",
+        home="no known public home; SEQ2SEE_DATA must name a folder that contains it",
         columns=("text", "label"),
         files=(
             File(
@@ -40,22 +40,22 @@ LABELED_CORPORA: dict[str, CatalogueEntry] = {
     ),
 }
 LABEL_NAMES = {"0": "negative", "1": "positive"}
-"""What SST-2's labels mean."""
+"""The names of the labels of SST-2."""
 
 
 def read_labeled(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
-    """The published development texts are tested on; some of the training texts are held out to validate on.
+    """The published development texts are the test split; some of the training texts are held out as valid.
 
-    A training text that is tested on, too, is left out.
+    Training texts that also occur in the test split are removed.
     """
     train, test = ([_labeled(example) for example in read_pairs([path])[0]] for path in corpus_files.paths)
     train, test = ([example for example in each if example.target != "label"] for each in (train, test))
-    tested = {example.source for example in test}
-    return hold_out([example for example in train if example.source not in tested], test=test)
+    test_sources = {example.source for example in test}
+    return hold_out([example for example in train if example.source not in test_sources], test=test)
 
 
 def _labeled(example: Example) -> Example:
-    """Text first, label second; SST-2 has them the other way round, with a line of titles above."""
+    """The example with the text as source and the label as target; SST-2 has them swapped, with a header."""
     if example.source in (*LABEL_NAMES, "label"):
         label = LABEL_NAMES.get(example.source, example.source)
         return replace(example, source=example.target.strip(), target=label)

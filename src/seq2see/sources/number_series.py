@@ -1,7 +1,7 @@
-"""Series of numbers as a corpus: a noisy sine that is made here, or a column of the user's own table.
+"""Series of numbers as a corpus: a generated sine with noise, or a column of the user's own table.
 
-A series is a text with a number on each line, so that splits and fingerprints are those of texts. What comes last is
-held out: the first 60 % are learned from, the next 20 % are validated on and the last 20 % are tested on.
+A series is stored as a text with a number on each line, so that splits and fingerprints are those of texts. The end is
+held out: the first 60 % of the values are the training split, the next 20 % validation and the last 20 % test.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from seq2see.sources.lines import Line, is_blank, read_lines
 
 Splits = dict[str, list[Example]]
 SEED = 1
-"""Of the built-in series."""
+"""The seed of the generated series."""
 HELD_OUT = 0.2
-"""The share of the values that is validated on, and the share that is tested on, where nothing else is given."""
+"""The share of the values that each of valid and test holds out, if no files are given for it."""
 ANGULAR_STEP = 0.01
-"""How far the sine turns from one value to the next."""
+"""The phase increment of the sine between two values."""
 DECIMAL_COMMA = re.compile(r"\s*(-0,\d+|[-+]?\d+,0\d+)\s*")
-"""A line that is one number with a comma for its point, and surely not two: nobody writes -0 or 07 for a whole one."""
+"""A line that is one number with a decimal comma, and not two: neither -0 nor 07 is written for an integer."""
 
 
 class NoisySine(Settings):
-    """A sine with noise, sin(0.01 t) + ε, made here: one slow wave, and what no model can know."""
+    """A generated sine with noise, sin(0.01 t) + ε: one slow wave, and noise that no model can predict."""
 
     kind: Literal["sine"] = "sine"
     size: int = Field(1000, ge=20, le=1_000_000)
-    """How many values there are."""
+    """The number of values."""
     noise: float = Field(0.2, ge=0)
-    """Standard deviation of the noise: no model's error in one step can be less."""
+    """Standard deviation of the noise, a lower bound of the one-step error of every model."""
 
     def splits(self) -> Splits:
         """Train, valid and test."""
@@ -55,63 +55,64 @@ class UserSeries(Settings):
 
     kind: Literal["series"] = "series"
     paths: tuple[str, ...] = Field(min_length=1)
-    """The files to learn from, one behind the other."""
+    """The training files; their values are concatenated."""
     valid: tuple[str, ...] = ()
-    """Files to validate on; without them the last values but those to test on are held out."""
+    """Validation files; by default the values before the test values are held out."""
     test: tuple[str, ...] = ()
-    """Files to test on; without them the last values are held out."""
+    """Test files; by default the last values are held out."""
     column: str = ""
-    """The column, by its name in the first line; without one the last."""
+    """The name of the column in the first line; by default the last column."""
 
     def splits(self) -> Splits:
         """Train, valid and test."""
         return self.read()[0]
 
     def read(self) -> tuple[Splits, list[DataReport]]:
-        """The splits, and a report of everything that was noticed, for each file."""
-        given, reports = {}, list[DataReport]()
+        """The splits, and the data report of each file."""
+        values, reports = {}, list[DataReport]()
         for name, paths in (("train", self.paths), ("valid", self.valid), ("test", self.test)):
-            found = [read_column(Path(path), self.column) for path in paths]
-            given[name] = [value for values, _ in found for value in values]
-            reports += [report for _, report in found]
+            readings = [read_column(Path(path), self.column) for path in paths]
+            values[name] = [number for numbers, _ in readings for number in numbers]
+            reports += [report for _, report in readings]
         for report in reports:
             report.raise_for_errors(ErrorPolicy())
-        return hold_out_last(given), reports
+        return hold_out_last(values), reports
 
     def check(self) -> list[DataReport]:
-        """A report of each file, whatever is wrong with it."""
+        """The data report of each file, without raising an error for invalid data."""
         return [read_column(Path(path), self.column)[1] for path in (*self.paths, *self.valid, *self.test)]
 
 
 def read_column(path: Path, column: str) -> tuple[list[float], DataReport]:
-    """The numbers of one column; a cell that is no number is complained of with its place."""
+    """The numbers of one column; a cell that is not a number is an issue with its location."""
     report = DataReport(unit="lines")
     rows = list(_rows(path, report))
     names = _names(rows, column)
-    # A line with fewer or more cells than the others has another column last, or a comma in its number.
+    # In a line with fewer or more cells than the others the last cell is of another column, or has a decimal comma.
     columns = len(names) or _usual_column_count(cells for line, cells in rows if line.is_valid)
-    place = names.index(column) if column and names else columns - 1
-    found = list[float]()
+    index = names.index(column) if column and names else columns - 1
+    numbers = list[float]()
     for line, cells in rows[bool(names) :]:
-        one_number = not names and DECIMAL_COMMA.fullmatch(line.text)
-        if len(cells) == columns and _is_number(cells[place]) and not one_number:
-            found.append(float(cells[place]))
+        decimal_comma = not names and DECIMAL_COMMA.fullmatch(line.text)
+        if len(cells) == columns and _is_number(cells[index]) and not decimal_comma:
+            numbers.append(float(cells[index]))
             continue
         report.rejected += 1
-        if line.is_valid:  # else it has been said what is wrong with it
-            kind, message = _fault(cells, columns, place)
-            message = "A comma stands where a number has its point." if one_number else message
-            report.add_issue("not a number" if one_number else kind, line.location(), message, text=line.text)
-    if not found and report.first_error is None:
-        message, hint = "There is not one number in it.", "Write one number a line."
+        if line.is_valid:  # else its issue is already in the report
+            kind, message = _cell_issue(cells, columns, index)
+            if decimal_comma:
+                kind, message = "not a number", "The number has a decimal comma instead of a point."
+            report.add_issue(kind, line.location(), message, text=line.text)
+    if not numbers and report.first_error is None:
+        message, hint = "There is no number in it.", "Write one number per line."
         report.add_issue("empty file", Location(report.files[0]), message, hint=hint)
-    report.kept = len(found)
-    report.skipped = report.read - report.kept - report.rejected  # blank lines, and the names of the columns
-    return found, report
+    report.kept = len(numbers)
+    report.skipped = report.read - report.kept - report.rejected  # blank lines, and the header
+    return numbers, report
 
 
 def _names(rows: Sequence[tuple[Line, list[str]]], column: str) -> list[str]:
-    """What the columns are called, if the first line says so: one is asked for by its name, or no number ends it."""
+    """The names of the columns, if the first line is a header: `column` is given, or its last cell is not a number."""
     if not rows or not rows[0][0].is_valid or not (column or not _is_number(rows[0][1][-1])):
         return []
     line, cells = rows[0]
@@ -121,28 +122,28 @@ def _names(rows: Sequence[tuple[Line, list[str]]], column: str) -> list[str]:
     return names
 
 
-def _fault(cells: Sequence[str], columns: int, place: int) -> tuple[str, str]:
-    """The kind of what is wrong with a line, and words about it."""
+def _cell_issue(cells: Sequence[str], columns: int, index: int) -> tuple[str, str]:
+    """The kind of the issue of a line, and its message."""
     if len(cells) > columns:
         return "wrong column count", f"Expected {columns} columns, found {len(cells)}."
-    cell = cells[place].strip() if len(cells) == columns else ""
+    cell = cells[index].strip() if len(cells) == columns else ""
     return "not a number", f"'{cell}' is not a number." if cell else "There is no number in this line."
 
 
 def _usual_column_count(rows: Iterable[list[str]]) -> int:
-    """How many cells most lines have; of two equally frequent numbers the smaller."""
+    """The most frequent number of cells; of two equally frequent ones the smaller."""
     counts = Counter(map(len, rows))
-    return min(counts, key=lambda number: (-counts[number], number), default=1)
+    return min(counts, key=lambda count: (-counts[count], count), default=1)
 
 
 def _rows(path: Path, report: DataReport) -> Iterator[tuple[Line, list[str]]]:
-    """The lines of a table as cells, less blank ones; tabs part them in a .tsv, commas elsewhere."""
+    """The lines of a table as cells, without blank lines; a .tsv is split at tabs, other files at commas."""
     lines = read_lines(path, report)
     if ".tsv" in path.suffixes:
-        split: Iterable[tuple[Line, list[str] | None]] = ((line, line.text.split("\t")) for line in lines)
+        rows: Iterable[tuple[Line, list[str] | None]] = ((line, line.text.split("\t")) for line in lines)
     else:
-        split = ((record.line, record.fields) for record in records(lines))
-    for line, cells in split:
+        rows = ((record.line, record.fields) for record in records(lines))
+    for line, cells in rows:
         report.read += 1
         if cells is None or not is_blank("".join(cells)):
             yield line, cells or [line.text]
@@ -155,13 +156,14 @@ def _is_number(cell: str) -> bool:
         return False
 
 
-def hold_out_last(given: Mapping[str, Iterable[float]]) -> Splits:
-    """The splits as texts; what is not given is cut off from the end of the training values, test last."""
-    values = {name: [float(value) for value in given.get(name, ())] for name in ("train", "valid", "test")}
+def hold_out_last(series: Mapping[str, Iterable[float]]) -> Splits:
+    """The splits as texts; missing ones are held out from the end of the training values, test last."""
+    values = {name: [float(value) for value in series.get(name, ())] for name in ("train", "valid", "test")}
     size = int(HELD_OUT * len(values["train"]))
     for name in ("test", "valid"):
         if not values[name] and size:
             values["train"], values[name] = values["train"][:-size], values["train"][-size:]
     return {
-        name: [Example("", "".join(f"{value!r}\n" for value in some))] if some else [] for name, some in values.items()
+        name: [Example("", "".join(f"{value!r}\n" for value in numbers))] if numbers else []
+        for name, numbers in values.items()
     }

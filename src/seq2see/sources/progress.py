@@ -1,4 +1,4 @@
-"""How far a long reading is: a bar on a terminal once it takes more than a moment, nothing in a log."""
+"""The progress of a long reading: a bar on a terminal if it takes more than a second, nothing in a log."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from contextlib import contextmanager
 from typing import Any
 
 BAR_DELAY = 1.0
-"""Seconds before there is a bar: what is done by then needs none."""
+"""Seconds until the bar appears: shorter tasks show none."""
 
 
 @contextmanager
-def progress_bar(description: str, total: int, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[int], None]]:
-    """Gives a function to call with how many more are done."""
+def progress_bar(
+    description: str, total: int, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[int], None]]:
+    """Yields a function that advances the bar by a number of items."""
     bar: Any = None
-    began, done = clock(), 0
+    start, done = clock(), 0
 
     def advance(count: int) -> None:
         nonlocal bar, done
         done += count
-        if bar is None and sys.stderr.isatty() and clock() - began > BAR_DELAY:
+        if bar is None and sys.stderr.isatty() and clock() - start > BAR_DELAY:
             bar = _bar(description, total)
         if bar is not None:
             bar.update(bar.task_ids[0], completed=done)
@@ -34,7 +36,7 @@ def progress_bar(description: str, total: int, clock: Callable[[], float] = time
 
 
 def in_batches(description: str, total: int, size: int) -> Iterator[slice]:
-    """A stretch of `size` after the other, the last one shorter, with how far it is."""
+    """Slices of `size` items, the last one shorter, with a progress bar."""
     with progress_bar(description, total) as advance:
         for start in range(0, total, size):
             batch = slice(start, min(start + size, total))

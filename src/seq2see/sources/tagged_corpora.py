@@ -49,6 +49,6 @@ TAGGED_CORPORA: dict[str, CatalogueEntry] = {
 
 
 def read_universal_dependencies(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
-    """The development sentences are tested on; some of the training sentences are held out to validate on."""
+    """The development sentences are the test split; some of the training sentences are held out as valid."""
     train, test = (read_tagged(path)[0] for path in corpus_files.paths)
-    return hold_out(train, test=test, allow_overlap=True)  # "Thanks !" is said again and again
+    return hold_out(train, test=test, allow_overlap=True)  # short sentences such as "Thanks !" occur many times

@@ -1,8 +1,8 @@
 """Running text as a corpus: the user's own files, or the source of Python's standard library.
 
-A text is an example without a source. Where nothing else is given, the end of the texts is held out: the first 90 %
-are learned from, the next 5 % are validated on and the last 5 % are tested on, because neighboring sentences know
-too much of each other to be dealt out at random.
+A text is an example without a source. By default the end of the texts is held out: the first 90 % are the training
+split, the next 5 % validation and the last 5 % test. A random split would leak information between neighboring
+sentences.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from seq2see.sources.text_checks import TextChecker
 
 Splits = dict[str, list[Example]]
 MAX_CHARACTERS = 2_000_000
-"""Characters of Python that are learned from, about."""
+"""The approximate number of characters that are read from Python's library."""
 HELD_OUT = 0.05
-"""The share of all characters that is validated on, and the share that is tested on, where nothing else is given."""
+"""The share of all characters that each of valid and test holds out, if no files are given for it."""
 PLAIN_BYTES = bytes({*range(0x20, 0x7F), *b"\t\n"} - {*b"<"})
-"""The bytes of which nobody suspects anything in running text (`TextChecker`); a `<` may begin a special's name."""
+"""The bytes that need no check in running text (`TextChecker`); a `<` may begin the text of a special token."""
 
 
 class UserTexts(Settings):
@@ -36,52 +36,51 @@ class UserTexts(Settings):
 
     kind: Literal["texts"] = "texts"
     paths: tuple[str, ...] = Field(min_length=1)
-    """The files to learn from."""
+    """The training files."""
     valid: tuple[str, ...] = ()
-    """Files to validate on; without them the end of the text is held out."""
+    """Validation files; by default the end of the text is held out."""
     test: tuple[str, ...] = ()
-    """Files to test on; without them the end of the text is held out."""
+    """Test files; by default the end of the text is held out."""
 
     def splits(self) -> Splits:
         """Train, valid and test."""
         return self.read()[0]
 
     def read(self) -> tuple[Splits, list[DataReport]]:
-        """The splits, and a report of everything that was noticed, for each file."""
-        given, reports = {}, []
+        """The splits, and the data report of each file."""
+        texts, reports = {}, []
         for name, paths in (("train", self.paths), ("valid", self.valid), ("test", self.test)):
-            found = [read_text(Path(path)) for path in paths]
-            given[name] = [text for text, _ in found]
-            reports += [report for _, report in found]
-        splits = hold_out_end(given)
-        self._check_usable(given["train"], splits)
+            readings = [read_text(Path(path)) for path in paths]
+            texts[name] = [text for text, _ in readings]
+            reports += [report for _, report in readings]
+        splits = hold_out_end(texts)
+        self._check_usable(texts["train"], splits)
         return splits, reports
 
     def check(self) -> list[DataReport]:
-        """A report of each file, whatever is wrong with it."""
+        """The data report of each file, without raising an error for invalid data."""
         return [_scan(Path(path))[1] for path in (*self.paths, *self.valid, *self.test)]
 
     def _check_usable(self, texts: Sequence[Example], splits: Splits) -> None:
-        """Refuse what nothing can be learned from, or judged by, however a model reads it."""
+        """Raise an error if the text cannot be used by any model: an empty split, or a single character."""
         location, size = ", ".join(self.paths), sum(len(text.target) for text in texts)
         if not all(splits.values()):
-            message = f"The text is too short: of {size} characters nothing is left to validate or test on."
-            raise UserError(
-                message, location=location, hint="Give a longer text, or files of their own as corpus.valid and test."
-            )
+            message = f"The text is too short: {size} characters cannot be split into train, valid and test."
+            hint = "Use a longer text, or give files as corpus.valid and corpus.test."
+            raise UserError(message, location=location, hint=hint)
         letters = set().union(*(text.target for text in texts))
-        if len(seen := sorted(letter for letter in letters if not letter.isspace())) < 2:
-            message = f"The text consists of nothing but '{seen[0]}': there is nothing to guess."
-            raise UserError(message, location=location, hint="Give a text of at least two different characters.")
+        if len(visible := sorted(letter for letter in letters if not letter.isspace())) < 2:
+            message = f"The text has no other character than '{visible[0]}': there is nothing to predict."
+            raise UserError(message, location=location, hint="Use a text with at least two different characters.")
 
 
 class PythonLibrary(Settings):
-    """The source of Python's standard library, which every computer that runs this has: real text, of its own kind."""
+    """The source of Python's standard library: real text that is already on every machine that runs seq2see."""
 
     kind: Literal["python-library"] = "python-library"
 
     def splits(self) -> Splits:
-        """Train, valid and test: modules in the order of their names, until there is enough."""
+        """Train, valid and test: modules in alphabetical order, up to `MAX_CHARACTERS`."""
         texts, size = [], 0
         for path in sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py")):
             text = path.read_text(encoding="utf-8", errors="replace")
@@ -93,39 +92,39 @@ class PythonLibrary(Settings):
 
 
 def read_text(path: Path) -> tuple[Example, DataReport]:
-    """One file as one text; what cannot be read as text is an error that names its place."""
+    """One file as one text; invalid data are an error with its location."""
     text, report = _scan(path)
     report.raise_for_errors(ErrorPolicy())
     return Example("", text, location=file_name(path)), report
 
 
 def _scan(path: Path) -> tuple[str, DataReport]:
-    """The text of a file, and everything there is to say about it."""
-    report, kept = DataReport(unit="lines"), list[str]()
+    """The text of a file, and its data report."""
+    report, lines = DataReport(unit="lines"), list[str]()
     if text := _read_plain_ascii(path):
         report.files.append(file_name(path))
-        report.read = report.kept = text.count("\n")
+        report.read = report.lines = text.count("\n")
         return text, report
     checker = TextChecker(report)
     for line in read_lines(path, report):
         report.read += 1
         if line.is_valid:
-            kept.append(line.text + "\n")
+            lines.append(line.text + "\n")
             checker.check_text(line.text.replace("\t", " "), line, 1)  # in running text a tab is a space
     checker.finish()
-    report.kept, report.rejected = len(kept), report.read - len(kept)
-    text = "".join(kept)
+    report.lines, report.rejected = len(lines), report.read - len(lines)
+    text = "".join(lines)
     if not text.strip() and report.first_error is None:
-        message, hint = "There is no text in this file.", "Give a file with text in it."
+        message, hint = "There is no text in this file.", "Use a file that contains text."
         report.add_issue("empty file", Location(report.files[0]), message, hint=hint)
     return text, report
 
 
 def _read_plain_ascii(path: Path) -> str:
-    """The text of a file of which there is nothing to say, as is soon seen; of any other nothing.
+    """The text of a file of plain ASCII without any issue; an empty string for all other files.
 
-    That is one of lines which all have an end and none of which is long, made of ASCII's letters and signs, with
-    something to read among them. Line by line a megabyte would take a fifth of a second.
+    All its lines have a line ending, none is too long, and it is not blank. This is a fast path: the line-by-line
+    reader needs a fifth of a second for a megabyte.
     """
     chunks = []
     try:
@@ -139,33 +138,33 @@ def _read_plain_ascii(path: Path) -> str:
     return text if text.endswith("\n") and text.strip() else ""
 
 
-def hold_out_end(given: Splits) -> Splits:
-    """The splits, with what is not given cut off from the end of the training texts: first test, then valid."""
-    texts = given["train"]
+def hold_out_end(splits: Splits) -> Splits:
+    """The splits; missing ones are cut off from the end of the training texts: first test, then valid."""
+    texts = splits["train"]
     size = sum(len(text.target) for text in texts)
     for name in ("test", "valid"):
-        if not given[name]:
+        if not splits[name]:
             texts, held = _cut(texts, int(HELD_OUT * size))
-            given = {**given, name: held}
-    return {**given, "train": texts}
+            splits = {**splits, name: held}
+    return {**splits, "train": texts}
 
 
-def _cut(texts: Sequence[Example], wanted: int) -> tuple[list[Example], list[Example]]:
-    """Texts without their end, and the end: so many characters, and the line that they begin in from its beginning.
+def _cut(texts: Sequence[Example], size: int) -> tuple[list[Example], list[Example]]:
+    """The texts without their end, and the end: `size` characters, extended to the beginning of their first line.
 
-    A line that would make it more than twice as many is cut instead: else a text that has few ends of lines would be
+    If that would more than double the size, the line is cut instead: otherwise a text with few line endings would be
     held out as a whole.
     """
-    kept, held = list(texts), list[Example]()
-    while kept and wanted >= len(kept[-1].target):
-        wanted -= len(kept[-1].target)
-        held.insert(0, kept.pop())
-    if kept and wanted:
-        last = kept.pop()
-        middle = len(last.target) - wanted
-        place = last.target.rfind("\n", 0, middle) + 1
-        if place == 0 or middle - place > wanted:
-            place = middle
-        kept.append(Example("", last.target[:place], location=last.location))
-        held.insert(0, Example("", last.target[place:], location=last.location))
-    return kept, held
+    remaining, end = list(texts), list[Example]()
+    while remaining and size >= len(remaining[-1].target):
+        size -= len(remaining[-1].target)
+        end.insert(0, remaining.pop())
+    if remaining and size:
+        last = remaining.pop()
+        middle = len(last.target) - size
+        start = last.target.rfind("\n", 0, middle) + 1
+        if start == 0 or middle - start > size:
+            start = middle
+        remaining.append(Example("", last.target[:start], location=last.location))
+        end.insert(0, Example("", last.target[start:], location=last.location))
+    return remaining, end

@@ -30,23 +30,23 @@ Scan = Callable[[Path], ScannedSet]
 
 
 class UserImages(Settings):
-    """Your own images with a label each: a folder with a folder a class, a list, or a packed set such as MNIST."""
+    """Your own images with labels: a folder with one folder for each class, a list, or a packed set such as MNIST."""
 
     kind: Literal["images"] = "images"
     paths: tuple[str, ...] = Field(min_length=1, max_length=1)
-    """The images to learn from; a folder may have folders train, valid and test in it."""
+    """The training images; the folder may contain folders train, valid and test."""
     valid: tuple[str, ...] = Field((), max_length=1)
-    """Images to validate on; without them some of those to learn from are held out."""
+    """Validation images; by default some of the training images are held out."""
     test: tuple[str, ...] = Field((), max_length=1)
-    """Images to test on; without them some of those to learn from are held out."""
+    """Test images; by default some of the training images are held out."""
     on_error: Literal["error", "skip"] = "skip"
-    """What an image does that cannot be read: stop, or be left out and counted."""
+    """What happens at an image that cannot be read: stop with an error, or skip and count it."""
     max_errors: int = Field(100, ge=0)
-    """With bad = "skip": more bad images than this are an error after all."""
+    """The most images that on_error = "skip" may skip; more are an error."""
 
-    def images(self, side: int, channels: int) -> tuple[ImageSplits, list[DataReport]]:
+    def images(self, image_size: int, channels: int) -> tuple[ImageSplits, list[DataReport]]:
         """Train, valid and test in this size, and a report of everything that was noticed, for each reading."""
-        return self._read(lambda path: scan_image_set(path, side, channels))
+        return self._read(lambda path: scan_image_set(path, image_size, channels))
 
     def check(self) -> list[DataReport]:
         """A report of each reading, whatever is wrong with the images."""
@@ -81,13 +81,13 @@ class UserImages(Settings):
 
 
 class UserCaptionedImages(UserImages):
-    """Your own images with captions: a list of files and what is to be seen in them, or a folder with one in it."""
+    """Your own images with captions: a list of files and captions, or a folder that contains one."""
 
     kind: Literal["captioned-images"] = "captioned-images"  # type: ignore[assignment]
 
-    def images(self, side: int, channels: int) -> tuple[ImageSplits, list[DataReport]]:
+    def images(self, image_size: int, channels: int) -> tuple[ImageSplits, list[DataReport]]:
         """Train, valid and test in this size, and a report of everything that was noticed, for each reading."""
-        return self._read(lambda path: scan_captioned_images(path, side, channels))
+        return self._read(lambda path: scan_captioned_images(path, image_size, channels))
 
     def check(self) -> list[DataReport]:
         """A report of each reading, whatever is wrong with the images."""
@@ -100,13 +100,13 @@ class UserCaptionedImages(UserImages):
 
 
 class UserCaptionedVideos(UserCaptionedImages):
-    """Your own videos with captions: a list of animated images or folders of frames and what happens in them."""
+    """Your own videos with captions: a list of animated images or folders of frames, and their captions."""
 
     kind: Literal["captioned-videos"] = "captioned-videos"  # type: ignore[assignment]
 
-    def videos(self, side: int, channels: int, frames: int) -> tuple[ImageSplits, list[DataReport]]:
+    def videos(self, image_size: int, channels: int, frames: int) -> tuple[ImageSplits, list[DataReport]]:
         """Train, valid and test in this size and in so many frames, and a report for each reading."""
-        return self._read(lambda path: scan_captioned_videos(path, side, channels, frames))
+        return self._read(lambda path: scan_captioned_videos(path, image_size, channels, frames))
 
     def check(self) -> list[DataReport]:
         """A report of each reading, whatever is wrong with the videos."""

@@ -23,16 +23,16 @@ class UserPairs(Settings):
     paths: tuple[str, ...] = Field(min_length=1, max_length=2)
     """The training pairs: one .tsv, .csv or .jsonl file, or source lines and target lines."""
     valid: tuple[str, ...] = ()
-    """Pairs to validate on; without them some of the training pairs are held out."""
+    """Validation pairs; by default some of the training pairs are held out."""
     test: tuple[str, ...] = ()
-    """Pairs to test on; without them some of the training pairs are held out."""
+    """Test pairs; by default some of the training pairs are held out."""
     on_error: Literal["error", "skip"] = "error"
-    """What a bad line does: stop with its place, or leave the pair out and count it."""
+    """What happens at an invalid line: stop with its location, or skip the pair and count it."""
     max_errors: int = Field(100, ge=0)
-    """With bad = "skip": more bad pairs than this are an error after all."""
+    """The most pairs that on_error = "skip" may skip; more are an error."""
 
     overlap: Literal["error", "allow"] = "error"
-    """What a test source that is in the training pairs too does: stop, or be allowed."""
+    """What happens if a test source is also in the training pairs: stop with an error, or allow it."""
 
     def splits(self) -> dict[str, list[Example]]:
         """Train, valid and test."""
@@ -73,7 +73,7 @@ class UserPairs(Settings):
 
 
 class UserLabeledTexts(UserPairs):
-    """Your own texts with a label each: one table, or two files aligned by line."""
+    """Your own texts with labels: one table, or two files aligned by line."""
 
     kind: Literal["labeled"] = "labeled"  # type: ignore[assignment]
 

@@ -221,6 +221,6 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         gradients = ctx.saved_tensors
         if not any(gradient is unit for unit in _unit_gradients):
             if ctx.grad_sink is not None:
-                ctx.grad_sink.scale(gradient)
+                ctx.grad_sink.scale_grad(gradient)
             gradients = [None if each is None else gradient * each for each in gradients]
         return *gradients, None, None, None

@@ -61,7 +61,7 @@ class AdamW(Settings):
     weight_decay: float = Field(0.01, ge=0)
     """Weight decay: weight matrices shrink by learning rate · weight decay at every step; biases and norms do not."""
     layer_decay: float = Field(1.0, gt=0, le=1)
-    """Layer-wise learning rate decay, for pretrained weights: the rate of each block over that of the block above it."""
+    """Layer-wise learning rate decay, for pretrained weights: the rate of each block over that of the one above."""
 
     def build(self, parameters: Mapping[str, nn.Parameter], learning_rate: float) -> Optimizer:
         """The optimizer for these parameters."""

@@ -54,12 +54,12 @@ class FreeRunning(Settings):
         return 0.0
 
 
-def sample_decoder_inputs(model: Any, batch: Batch, ratio: float, seed: int, number: int) -> Batch:
+def sample_decoder_inputs(model: Any, batch: Batch, ratio: float, seed: int, step: int) -> Batch:
     """The batch with sampled decoder inputs: the target token with probability `ratio`, else the model's prediction."""
     if ratio >= 1.0 or batch.target is None:
         return batch
     target = batch.target.values
-    uniforms = torch.from_numpy(generator(seed, "feeding", number).random(tuple(target.shape)))
+    uniforms = torch.from_numpy(generator(seed, "feeding", step).random(tuple(target.shape)))
     use_target = uniforms.to(target.device) < ratio
     was_training = model.training
     model.eval()

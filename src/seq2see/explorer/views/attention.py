@@ -24,7 +24,7 @@ from seq2see.inspection.attention_measures import (
 )
 from seq2see.inspection.record import ActivationRecord, Signal
 from seq2see.inspection.rollout import HEAD_FUSIONS
-from seq2see.inspection.trace import BY_HAND
+from seq2see.inspection.trace import ATTENTION_INPUTS
 from seq2see.metrics.alignment import GoldAlignment
 from seq2see.models.settings import Series
 from seq2see.sources.examples import Example
@@ -130,7 +130,7 @@ def part(workspace: Workspace, request: HeadPartRequest) -> ArrayResponse:
     """One of the arrays that a head's weights are made of, or the weights; (0,) if this attention has no such thing."""
     found = attention_layers(workspace, request)
     name = found[_checked_index(request.layer, np.empty(len(found)))].name
-    seen = record(workspace, request, BY_HAND, (name,))
+    seen = record(workspace, request, ATTENTION_INPUTS, (name,))
     _checked_index(request.head, seen.find(name, "attention").values)
     if not any(each.kind == request.part for each in seen.signals):
         return ArrayResponse(np.zeros(0, dtype=np.float32))
@@ -174,7 +174,7 @@ def _layer_fields(layer: Signal, tokens: dict[str, list[str]]) -> dict[str, Any]
         "is_cross_attention": layer.is_cross_attention,
         "heads": len(layer.values),
         "head_dim": layer.values.shape[-1],
-        "score_function": layer.formula,
+        "score_function": layer.score_function,
         "rows": rows,
         "columns": layer.key_side,
         "map_shape": [len(tokens[rows]), len(tokens[layer.key_side or layer.side])],

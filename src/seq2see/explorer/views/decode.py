@@ -93,6 +93,7 @@ def _columns(scorer: GenerationContext, result: SearchTree) -> dict[str, list[An
     return {
         "parent": [each.parent for each in nodes],
         "time": [each.time for each in nodes],
+        "token_id": [each.token for each in nodes],
         "token": scorer.tokenizer.tokens([each.token for each in nodes]),
         "log_probability": [each.log_probability for each in nodes],
         "total": [each.total for each in nodes],

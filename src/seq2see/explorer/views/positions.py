@@ -137,7 +137,7 @@ def _reordered(workspace: Workspace, request: ReorderRequest) -> Reordering:
     if len(found.ids) > MAX_SHOWN_TOKENS:
         raise UserError(f"This text has {len(found.ids):,} tokens, and {MAX_SHOWN_TOKENS:,} can be shown.")
     if not any(found.movable):
-        raise UserError("There is nothing to read in an empty text.")
+        raise UserError("The text is empty.")
     return found
 
 

@@ -18,11 +18,11 @@ class PocketCorpus(Settings):
 
     kind: Literal["pocket"] = "pocket"
     source: LanguageCode = "zh"
-    """The language to translate from: zh or en."""
+    """The source language: zh or en."""
     target: LanguageCode = "en"
-    """The language to translate into."""
+    """The target language."""
     size: int = Field(default=32_000, ge=1, le=1_000_000)
-    """How many different pairs to train on; the other splits do not depend on it."""
+    """The number of different training pairs; the other splits do not depend on it."""
 
     @model_validator(mode="after")
     def _two_languages(self) -> PocketCorpus:

@@ -33,7 +33,7 @@ class PocketTense(Settings):
     language: LanguageCode = "en"
     """The language of the sentences: zh or en."""
     size: int = Field(default=4000, ge=1, le=100_000)
-    """How many different sentences to train on; the other splits do not depend on it."""
+    """The number of different training sentences; the other splits do not depend on it."""
 
     def splits(self) -> dict[str, list[Example]]:
         """train, valid and test; each label has a quarter of each."""

@@ -1,5 +1,5 @@
-"""Shapes: drawn scenes whose content is known, made out of nothing.
+"""Shapes: generated images and videos whose content is known.
 
-`scenes.py` draws lots (what, how large, where, in which color) and says them in words, `drawing.py` paints them,
-`corpus.py` hands them out as a corpus.
+`scenes.py` samples the attributes of images (shape, size, position, color) and writes their captions,
+`moving_scenes.py` does so for videos, `rasterize.py` renders shapes, `shapes_corpus.py` has the settings.
 """

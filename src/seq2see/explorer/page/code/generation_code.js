@@ -87,8 +87,8 @@ export function searchCode(run, params, chosen) {
     `tree = before.search(decoding${way === "sample" ? `, seed=${seed}` : ""})`,
     "for each in tree.nodes:",
     "    piece = before.tokenizer.pieces([each.token])[0]",
-    "    print(each.time, piece, round(each.total, 3), round(each.score, 3), each.fate)",
-    "answer = tree.answers[0]",
+    "    print(each.time, piece, round(each.total, 3), round(each.score, 3), each.outcome)",
+    "answer = tree.hypotheses[0]",
     "print(before.tokenizer.decode(answer.tokens), answer.score)",
   ]);
 }
@@ -103,7 +103,7 @@ export function strategiesCode(run, params, chosen, widths) {
     `beams = [decoding.with_(num_beams=count, do_sample=False) for count in ${numbers(widths)}]`,
     assignCall("samplingCode", "decoding.with_", samplingCode(chosen)),
     `searches = [*((each, 0) for each in beams), (drawn, ${chosen.seed}), (drawn, ${chosen.seed + 1})]`,
-    "answers = [before.search(each, seed).answers[0] for each, seed in searches]",
+    "answers = [before.search(each, seed).hypotheses[0] for each, seed in searches]",
     "for each in answers:",
     "    print(before.tokenizer.decode(each.tokens), each.log_probability, each.score)",
   ]);

@@ -78,13 +78,13 @@ export function singleHeadCode({ app: { run, state }, params, layers, layer: pla
   const { scaled, masked } = state;
   const layer = layers[place];
   const head = Math.min(Math.max(state.head, 0), layer.heads - 1);
-  const { imports, lines } = traceCode(run, params, "kinds=BY_HAND");
+  const { imports, lines } = traceCode(run, params, "kinds=ATTENTION_INPUTS");
   const divide = layer.score_function === "scaled-dot" && scaled ? " / np.sqrt(queries.shape[-1])" : "";
   const scores = layer.score_function === "additive"
     ? 'scores = np.tanh(queries[query] + keys) @ parts["vector"]' : `scores = keys @ queries[query]${divide}`;
   const whole = (kind) => `${kind} = np.broadcast_to(parts["${kind}"], parts["attention"].shape)[${head}, query]`;
   const names = { q: "queries", k: "keys", v: "values" };
-  return python([...imports, NUMPY, "from seq2see.inspection.trace import BY_HAND"], [
+  return python([...imports, NUMPY, "from seq2see.inspection.trace import ATTENTION_INPUTS"], [
     lines,
     assignText("name", layer.name),
     "parts = {each.kind: each.values for each in record.signals if each.name == name}",

@@ -1,27 +1,27 @@
 /**
- * Formulas as MathML, which browsers set by themselves: no library, no image.
+ * Formulas as MathML, without a library.
  *
- * They are written in a line of text, much as people write them in mail: `softmax(frac{Q K^T}{root{d}}) V`. A word of
- * several letters is upright, a single letter slanted; `_` and `^` set what follows low and high, braces hold things
- * together, `frac{}{}` and `root{}` are what they say, and ` ;; ` begins a new line.
+ * The syntax is a simplified LaTeX: `softmax(frac{Q K^T}{root{d}}) V`. A word of several letters is upright, a single
+ * letter italic; `_` and `^` are subscripts and superscripts, braces group, `frac{}{}` is a fraction, `root{}` a square
+ * root, and ` ;; ` begins a new line.
  */
 
 const SPACE = "http://www.w3.org/1998/Math/MathML";
-/** Numbers, words (with marks above letters), and everything else sign by sign. */
+/** Numbers, words (with combining marks), and single symbols. */
 const TOKENS = /\d+(?:\.\d+)?|\p{L}\p{M}*(?:\p{L}\p{M}*)*|\S/gu;
 
-/** Numbers and letters: what is no sign. */
+/** The start of a number or a word. */
 const NAME = /^[\p{L}\d]/u;
 const ENDS = /^[\p{L}\d)]/u;
 
-/** A MathML element with parts in it. */
+/** A MathML element with children. */
 function element(name, ...parts) {
   const node = document.createElementNS(SPACE, name);
   node.append(...parts);
   return node;
 }
 
-/** The formulas of a line of text, one below the other. */
+/** The formulas of a text, one per line. */
 export function formula(text) {
   const rows = text.split(" ;; ").map((line) => {
     const math = element("math", row(line.match(TOKENS) ?? []));
@@ -36,7 +36,7 @@ export function formula(text) {
   return container;
 }
 
-/** All that there is, side by side; `tokens` are used up. Letters may touch, words are kept apart from their neighbors. */
+/** An <mrow> of all tokens up to a closing brace; `tokens` are consumed. Words are separated by a space. */
 function row(tokens) {
   const parts = [];
   let previous = "";
@@ -60,7 +60,7 @@ function gap() {
   return node;
 }
 
-/** One thing, with what is set low and high behind it. */
+/** One element with its subscript and superscript. */
 function scripted(tokens) {
   const base = single(tokens);
   const subscript = tokens[0] === "_" ? (tokens.shift(), single(tokens)) : null;
@@ -70,7 +70,7 @@ function scripted(tokens) {
   return superscript ? element("msup", base, superscript) : base;
 }
 
-/** A number, a word, a sign, or a group in braces. */
+/** A number, a word, a symbol, or a group in braces. */
 function single(tokens) {
   const token = tokens.shift() ?? "";
   if (token === "{") return group(tokens);
@@ -80,7 +80,7 @@ function single(tokens) {
   return element(/^\p{L}/u.test(token) ? "mi" : "mo", token);
 }
 
-/** What stands before the closing brace. */
+/** The contents of braces. */
 function group(tokens) {
   const content = row(tokens);
   tokens.shift();

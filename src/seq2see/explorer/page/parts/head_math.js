@@ -1,31 +1,32 @@
 /**
- * Attention of one head, step by step, with plain numbers: what `layers/attention.py` says, written once more.
+ * The attention of one head, step by step, as in `layers/attention.py`.
  *
- *   const head = { formula, size, queries, keys, values, allowed, lean, vector }       matrices: {shape, values}
- *   stepsOf(head, 3, { scaled: true, masked: true })     {products, scaled, leaned, allowed, weights, output} of query 3
- *   weightsOf(head, changes)                             all rows of weights, one after another
- *   edited(head, "q.3.2=1.5,k.0.1=-2")                   the same head with some numbers changed
+ *   const head = { score_function, head_dim, queries, keys, values, attention_mask, bias, score_vector }   {shape, values}
+ *   attentionSteps(head, 3, { scaled: true, masked: true })    the scores, weights and output of query 3
+ *   attentionMatrix(head, options)                             the weights of all queries, row by row
+ *   withEdits(head, "q.3.2=1.5,k.0.1=-2")                      a copy of the head with some numbers changed
  *
- * scaled-dot: softmax(q · k / √size) v;  dot: softmax(q · k) v;  additive: softmax(w · tanh(q + k)) v, with w the vector.
+ * scaled-dot: softmax(q · k / √head_dim) v;  dot: softmax(q · k) v;  additive: softmax(w · tanh(q + k)) v with the score
+ * vector w.
  */
 
 const PARTS = { q: "queries", k: "keys", v: "values" };
-const CHANGE = /^([qkv])\.(\d+)\.(\d+)=(-?\d+(?:\.\d+)?(?:e-?\d+)?)$/;
+const EDIT = /^([qkv])\.(\d+)\.(\d+)=(-?\d+(?:\.\d+)?(?:e-?\d+)?)$/;
 
-/** What a query and a key have in common, number by number; their sum is the score before it is divided. */
+/** The terms of the score of a query and a key; their sum is the score before scaling. */
 export function dotProductTerms(head, query, key) {
   const [queryRow, keyRow] = [rowOf(head.queries, query), rowOf(head.keys, key)];
   if (head.score_function !== "additive") return queryRow.map((value, index) => value * keyRow[index]);
   return queryRow.map((value, index) => head.score_vector.values[index] * Math.tanh(value + keyRow[index]));
 }
 
-/** Everything that happens to one query. */
-export function attentionSteps(head, query, changes) {
-  const steps = attentionRow(head, query, changes);
+/** All intermediate results for one query. */
+export function attentionSteps(head, query, options) {
+  const steps = attentionRow(head, query, options);
   return { ...steps, output: weightedSum(head.values, steps.weights) };
 }
 
-/** The same up to the softmax. */
+/** The intermediate results for one query up to the softmax. */
 function attentionRow(head, query, { scaled: divide, masked }) {
   const count = head.keys.shape[0];
   const products = Array.from({ length: count }, (_, key) => productOf(head, query, key));
@@ -44,12 +45,12 @@ export function attentionMatrix(head, options) {
   return result;
 }
 
-/** What q · k is multiplied by. */
+/** The factor of q · k. */
 export function scoreScale({ score_function, head_dim }) {
   return score_function === "scaled-dot" ? 1 / Math.sqrt(head_dim) : 1;
 }
 
-/** eˣ / Σ eˣ; the largest is taken away first, so that nothing overflows. Where nothing is allowed, nothing is taken. */
+/** eˣ / Σ eˣ; the largest score is subtracted first to avoid an overflow. A fully masked row has weights 0. */
 export function softmax(scores) {
   const largest = scores.reduce((first, second) => Math.max(first, second), -Infinity);
   if (largest === -Infinity) return scores.map(() => 0);
@@ -58,7 +59,7 @@ export function softmax(scores) {
   return powers.map((power) => power / sum);
 }
 
-/** The sum of all values, each by its weight. */
+/** The weighted sum of the value vectors. */
 export function weightedSum(values, weights) {
   const [count, head_dim] = values.shape;
   const result = new Array(head_dim).fill(0);
@@ -67,28 +68,29 @@ export function weightedSum(values, weights) {
   return result;
 }
 
-/** The changes that a text of the link says, those that fit this head: [{part, row, column, value}]. */
+/** The edits in a text of the link that are valid for this head: [{part, row, column, value}]. */
 export function parseEdits(head, text) {
-  const result = text.split(",").map((each) => CHANGE.exec(each)).filter(Boolean);
-  return result
+  const matches = text.split(",").map((each) => EDIT.exec(each)).filter(Boolean);
+  return matches
     .map(([, part, row, column, value]) => ({ part, row: Number(row), column: Number(column), value: Number(value) }))
     .filter(({ part, row, column }) => row < head[PARTS[part]].shape[0] && column < head[PARTS[part]].shape[1]);
 }
 
-/** The text for a list of changes. */
-export function formatEdits(changes) {
-  return changes.map(({ part, row, column, value }) => `${part}.${row}.${column}=${value}`).join(",");
+/** The text of a list of edits. */
+export function formatEdits(edits) {
+  return edits.map(({ part, row, column, value }) => `${part}.${row}.${column}=${value}`).join(",");
 }
 
+/** A copy of the head with the edits of a text. */
 export function withEdits(head, text) {
-  const changed = { ...head };
+  const edited = { ...head };
   for (const { part, row, column, value } of parseEdits(head, text)) {
     const name = PARTS[part];
-    const { shape } = changed[name];
-    if (changed[name] === head[name]) changed[name] = { shape, values: Float64Array.from(head[name].values) };
-    changed[name].values[row * shape[1] + column] = value;
+    const { shape } = edited[name];
+    if (edited[name] === head[name]) edited[name] = { shape, values: Float64Array.from(head[name].values) };
+    edited[name].values[row * shape[1] + column] = value;
   }
-  return changed;
+  return edited;
 }
 
 /** One row of a matrix, without a copy. */
@@ -96,7 +98,7 @@ export function rowOf({ shape, values }, row) {
   return values.subarray(row * shape[1], (row + 1) * shape[1]);
 }
 
-/** All rows on average. */
+/** The mean of all rows. */
 export function meanRow({ shape: [rows, width], values }) {
   const mean = new Float32Array(width);
   values.forEach((value, index) => (mean[index % width] += value / rows));

@@ -1,32 +1,32 @@
 /**
- * What stands in the page as SVG, as it is laid out there: tokens, tables, blocks in blocks. Boxes become rectangles, texts
- * texts, small images squares.
+ * Conversion of HTML elements to SVG with their layout: boxes become rectangles, texts become text elements, and small
+ * images become squares.
  *
- *   pageDrawing(element)          an <svg> of an element that is in the document
- *   tableDrawing(table)           of numbers that are nowhere in the page: `{columns, rows}`
+ *   elementToSvg(element)         an <svg> of an element in the document
+ *   tableToSvg(table)             an <svg> of a table `{columns, rows}` that is not in the document
  *
- * Only what can be seen is drawn; what a box has scrolled away is drawn, too. Controls to type in are left out.
+ * Only visible elements are drawn, including the parts outside of the scroll position. Inputs are omitted.
  */
 
 import { draw, make } from "./dom.js";
 import { svgColor, SvgContext } from "./svg_context.js";
 
-const EDGE = 8; // pixels around everything
+const MARGIN = 8; // pixels
 const SIDES = ["Top", "Right", "Bottom", "Left"];
-const LONGEST = 300; // rows of a table that are drawn
+const MAX_ROWS = 300; // of a table
 
 export function elementToSvg(element) {
   const { left, top } = element.getBoundingClientRect();
-  const corner = { left: left - element.scrollLeft - EDGE, top: top - element.scrollTop - EDGE };
+  const corner = { left: left - element.scrollLeft - MARGIN, top: top - element.scrollTop - MARGIN };
   const drawing = { svg: draw("svg"), ...corner, right: 0, bottom: 0, context: make("canvas").getContext("2d") };
   visit(element, drawing, 1);
-  const [width, height] = [Math.ceil(drawing.right + EDGE), Math.ceil(drawing.bottom + EDGE)];
+  const [width, height] = [Math.ceil(drawing.right + MARGIN), Math.ceil(drawing.bottom + MARGIN)];
   for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) drawing.svg.setAttribute(name, value);
   return drawing.svg;
 }
 
 export function tableToSvg({ columns, rows }) {
-  const shownRows = rows.length > LONGEST ? [...rows.slice(0, LONGEST), [`… ${rows.length - LONGEST}`]] : rows;
+  const shownRows = rows.length > MAX_ROWS ? [...rows.slice(0, MAX_ROWS), [`… ${rows.length - MAX_ROWS}`]] : rows;
   const cell = (value) => make("td", typeof value === "number" ? { class: "number" } : {}, value);
   const lines = shownRows.map((row) => make("tr", {}, ...row.map(cell)));
   const heads = make("tr", {}, ...columns.map((name) => make("th", {}, name)));
@@ -45,14 +45,14 @@ function visit(node, drawing, alpha) {
   if (node.matches("input, select, textarea")) return undefined;
   const style = getComputedStyle(node);
   const opacity = alpha * Number(style.opacity);
-  for (const rect of node.getClientRects()) box(rect, style, drawing, opacity); // a text's box is broken with its lines
+  for (const rect of node.getClientRects()) box(rect, style, drawing, opacity); // an inline box has a rectangle per line
   if (node instanceof SVGElement || node instanceof HTMLCanvasElement) return image(node, drawing);
-  mark(node, drawing, opacity);
+  marker(node, drawing, opacity);
   for (const child of node.childNodes) visit(child, drawing, opacity);
   return undefined;
 }
 
-/** Where something stands on the sheet, which grows with it. */
+/** The position of a rectangle in the drawing, whose size grows with it. */
 function placed({ left, top, width, height }, drawing) {
   const position = { x: left - drawing.left, y: top - drawing.top, width, height };
   drawing.right = Math.max(drawing.right, position.x + width);
@@ -60,7 +60,7 @@ function placed({ left, top, width, height }, drawing) {
   return position;
 }
 
-/** What a box is painted with: its ground, its borders, and the outline of what is chosen. */
+/** The background, the borders and the outline of a box. */
 function box(rect, style, drawing, alpha) {
   const position = placed(rect, drawing);
   const corners = { rx: parseFloat(style.borderTopLeftRadius) || null };
@@ -75,35 +75,35 @@ function box(rect, style, drawing, alpha) {
   if (style.outlineStyle === "solid") drawing.svg.append(border(parseFloat(style.outlineWidth), style.outlineColor));
 }
 
-/** A frame lies within what it frames. */
+/** A border, inside its box. */
 function inset({ x, y, width, height }, by, attributes) {
   const size = { width: Math.max(width - by, 0), height: Math.max(height - by, 0) };
   return draw("rect", { x: x + by / 2, y: y + by / 2, ...size, ...attributes });
 }
 
-function edge(side, { x, y, width, height }, thick, attributes) {
+function edge(side, { x, y, width, height }, lineWidth, attributes) {
   const [right, bottom] = [x + width, y + height];
   const [x1, y1, x2, y2] = { Top: [x, y, right, y], Right: [right, y, right, bottom], Bottom: [x, bottom, right, bottom],
     Left: [x, y, x, bottom] }[side];
-  return draw("line", { x1, y1, x2, y2, ...attributes, "stroke-width": thick });
+  return draw("line", { x1, y1, x2, y2, ...attributes, "stroke-width": lineWidth });
 }
 
-/** A drawing or a canvas within the page; one that can be made anew is, for the paper of now. */
+/** An SVG or a canvas of the page, redrawn for the current theme if it can be. */
 function image(node, drawing) {
   const position = placed(node.getBoundingClientRect(), drawing);
   const { x, y, width, height } = position;
   let copy = node.redraw?.() ?? node;
   if (copy instanceof HTMLCanvasElement) {
-    const palette = new SvgContext(width, height);
-    palette.drawImage(copy, 0, 0, width, height);
-    copy = palette.svg;
+    const context = new SvgContext(width, height);
+    context.drawImage(copy, 0, 0, width, height);
+    copy = context.svg;
   } else copy = copy.cloneNode(true);
   for (const [name, value] of Object.entries({ x, y, width, height })) copy.setAttribute(name, value);
   drawing.svg.append(copy);
 }
 
-/** The sign that a style puts in front, such as that of a block that is open. */
-function mark(node, drawing, alpha) {
+/** The text of `::before`, such as the marker of an open block. */
+function marker(node, drawing, alpha) {
   const style = getComputedStyle(node, "::before");
   const [, symbol] = /^"(.+)"$/.exec(style.content) ?? [];
   if (!symbol) return;
@@ -128,7 +128,7 @@ function writeText(text, rect, style, drawing, alpha) {
   drawing.svg.append(draw("text", { x, y: base, ...attributes, ...svgColor("fill", style.color, alpha) }, text));
 }
 
-/** The lines that a text is broken into, each with its place. */
+/** The lines of a wrapped text node, each with its rectangle. */
 function linesOf(node) {
   const range = document.createRange();
   range.selectNodeContents(node);

@@ -1,12 +1,12 @@
 /**
- * Tokens that can be put into another order: dragged with the pointer, or carried with Shift and the arrow keys.
+ * A strip of tokens that can be reordered: dragged with the pointer, or moved with Shift and the arrow keys.
  *
- *   const line = reorderStrip({ name: "order", tokens: ["我", "有", "笔"], order: [0, 1, 2], onOrder: (order) => ... });
- *   container.append(line);
+ *   const strip = reorderStrip({ name: "order", tokens: ["我", "有", "笔"], order: [0, 1, 2], onOrder: (order) => ... });
+ *   container.append(strip);
  *
- * `order[i]` is the number of the token that stands at place i; the numbers are shown below the tokens.
- * `line.viewData = {tokens, order}` is what is shown; while something is carried, only the strip changes, and `onOrder` is
- * called when it is put down.
+ * `order[i]` is the index of the token at position i; the original positions are shown below the tokens.
+ * `strip.viewData = {tokens, order}` is the data of the strip. During a drag only the strip changes; `onOrder` is called
+ * at its end.
  */
 
 import { fill, make } from "./dom.js";
@@ -76,7 +76,7 @@ export function reorderStrip({ name, tokens, order, onOrder }) {
   return strip;
 }
 
-/** The same things in an order that chance chooses. */
-export function shuffle(places) {
-  return places.map((position) => [Math.random(), position]).sort(([one], [other]) => one - other).map(([, position]) => position);
+/** The items in random order. */
+export function shuffle(items) {
+  return items.map((item) => [Math.random(), item]).sort(([one], [other]) => one - other).map(([, item]) => item);
 }

@@ -161,7 +161,7 @@ class Scatter {
   /** The index of the point under the pointer; -1 if there is none. */
   nearest(x, y) {
     const distances = this.visiblePoints().map(([index, left, top]) => [Math.hypot(left - x, top - y), index]);
-    const [distance, index] = distances.reduce((best, each) => (each[0] < best[0] ? each : best), [NEAR, -1]);
+    const [distance, index] = distances.reduce((best, each) => (each[0] < best[0] ? each : best), [POINTER_RADIUS, -1]);
     return distance < POINTER_RADIUS ? index : -1;
   }
 

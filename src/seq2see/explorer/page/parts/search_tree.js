@@ -1,66 +1,66 @@
 /**
- * A search as a tree: a column for every turn, in it the continuations that were looked at, the best on top.
+ * The tree of a search: a column of nodes for each step, the best candidates on top.
  *
- *   const tree = searchTree({ name, branches, winner, until: 5, first: "∅", pruned: true, told, onPick, onPoint });
+ *   const tree = searchTree({ name, branches, best_path, until: 5, rootLabel: "∅", pruned: true, format, onPick, onPoint });
  *   container.append(tree.element);
  *
- * branches  columns as the server gives them: parent, time, token, piece, log_probability, total, score, fate
- * winner    the numbers of the branches that the answer is made of
- * until     how many turns are shown; `pruned` shows also what was left
- * told      (number) -> the small text under a token
- * onPick    (number) when a branch is pressed; onPoint the same for pointer and keyboard, -1 when they leave
+ * branches   columns of the server: parent, time, token_id, token, log_probability, total, score, outcome
+ * best_path  the numbers of the nodes of the returned hypothesis
+ * until      the number of steps that are shown; `pruned`: also show the pruned nodes
+ * format     (number) -> the small text under a token
+ * onPick     (number) on a click on a node; onPoint for pointer and keyboard, -1 when they leave
  *
- * The arrow keys walk: left to what a branch continues, right to its best continuation, up and down in a column.
- * `tree.svg.viewData = {numbers, best_path}` is what is shown.
+ * The arrow keys move: left to the parent, right to the best child, up and down in a column.
+ * `tree.svg.viewData = {numbers, best_path}` is the data of the figure.
  */
 
 import { LINE_COLORS, palette } from "./colors.js";
 import { draw, make } from "./dom.js";
 import { readable } from "./token_strip.js";
 
-const [WIDTH, HEIGHT, ACROSS, DOWN] = [96, 40, 150, 50];
+const [WIDTH, HEIGHT, STEP_WIDTH, ROW_HEIGHT] = [96, 40, 150, 50];
 const [LEFT, TOP] = [70, 10];
 const FONT = { "font-family": "system-ui, 'Noto Sans CJK SC', sans-serif" };
-const LETTERS = 9;
+const MAX_CHARACTERS = 9;
 
 export function searchTree(options) {
-  const { name, branches, best_path, until, first: rootLabel, pruned, format, onPick, onPoint } = options;
+  const { name, branches, best_path, until, rootLabel, pruned, format, onPick, onPoint } = options;
   const onBestPath = new Set(best_path);
   const isShown = (number) => branches.time[number] < until && (pruned || branches.outcome[number] !== "left");
   const numbers = branches.time.map((_, number) => number).filter(isShown);
-  const positions = placed(numbers, branches);
-  const width = LEFT + Math.max(until, 1) * ACROSS;
-  const height = TOP + Math.max(1, ...numbers.map((number) => positions.get(number).rank + 1)) * DOWN;
-  const size = { width: width, height: height, viewBox: `0 0 ${width} ${height}` };
+  const positions = layOut(numbers, branches);
+  const width = LEFT + Math.max(until, 1) * STEP_WIDTH;
+  const height = TOP + Math.max(1, ...numbers.map((number) => positions.get(number).rank + 1)) * ROW_HEIGHT;
+  const size = { width, height, viewBox: `0 0 ${width} ${height}` };
   const svg = draw("svg", { ...size, role: "tree", "aria-label": name, class: "search-tree" });
   svg.append(...numbers.map((number) => edge(number, branches, positions, onBestPath)));
   svg.append(label({ x: LEFT - 46, y: TOP + HEIGHT / 2, size: 17 }, rootLabel));
   const nodes = new Map(numbers.map((number) => [number, node(number, branches, positions.get(number), onBestPath, format)]));
   svg.append(...nodes.values());
-  listen(svg, { nodes, branches, places: positions, onPick, onPoint });
+  listen(svg, { nodes, branches, positions, onPick, onPoint });
   svg.redraw = () => searchTree(options).svg;
   svg.viewData = { numbers, best_path: best_path.filter((number) => nodes.has(number)) };
   return { element: make("div", { class: "scroll search-box" }, svg), svg };
 }
 
-/** Where each branch stands: its turn, and its rank among those of the turn that are shown. */
-function placed(numbers, branches) {
+/** The position of each node: its step, and its rank among the visible nodes of the step. */
+function layOut(numbers, branches) {
   const counts = new Map();
   return new Map(numbers.map((number) => {
     const time = branches.time[number];
     const rank = counts.get(time) ?? 0;
     counts.set(time, rank + 1);
-    return [number, { rank, x: LEFT + time * ACROSS + ACROSS - WIDTH - 20, y: TOP + rank * DOWN }];
+    return [number, { rank, x: LEFT + time * STEP_WIDTH + STEP_WIDTH - WIDTH - 20, y: TOP + rank * ROW_HEIGHT }];
   }));
 }
 
 function colorOf(number, branches, onBestPath) {
-  const { mark, soft } = palette();
-  if (onBestPath.has(number)) return mark;
-  return { taken: LINE_COLORS[0], ended: LINE_COLORS[2], left: soft }[branches.outcome[number]];
+  const { accent, muted } = palette();
+  if (onBestPath.has(number)) return accent;
+  return { taken: LINE_COLORS[0], ended: LINE_COLORS[2], left: muted }[branches.outcome[number]];
 }
 
-/** A line from what is continued; it is thicker the more probable the continuation is. */
+/** A line from the parent; its width increases with the probability of the node. */
 function edge(number, branches, positions, onBestPath) {
   const to = positions.get(number);
   const from = positions.get(branches.parent[number]) ?? { x: LEFT - 20 - WIDTH, y: TOP };
@@ -76,32 +76,32 @@ function edge(number, branches, positions, onBestPath) {
 }
 
 function node(number, branches, { x, y }, onBestPath, format) {
-  const pruned_ = branches.outcome[number] === "left";
+  const isPruned = branches.outcome[number] === "left";
   const token = readable(branches.token[number]);
-  const short = token.length > LETTERS ? `${token.slice(0, LETTERS - 1)}…` : token;
+  const short = token.length > MAX_CHARACTERS ? `${token.slice(0, MAX_CHARACTERS - 1)}…` : token;
   const name = `${token} ${format(number)}`;
   const role = { role: "treeitem", tabindex: -1, "aria-label": name, "data-number": number };
   const group = draw("g", { class: "clickable", ...role });
   const finished = branches.outcome[number] === "ended";
   group.append(
     draw("rect", {
-      x, y, width: WIDTH, height: HEIGHT, rx: finished ? 19 : 5, fill: pruned_ ? palette().background : palette().card,
+      x, y, width: WIDTH, height: HEIGHT, rx: finished ? 19 : 5, fill: isPruned ? palette().background : palette().card,
       stroke: colorOf(number, branches, onBestPath), "stroke-width": onBestPath.has(number) ? 3 : 1.5,
-      ...(pruned_ ? { "stroke-dasharray": "3 4" } : {}),
+      ...(isPruned ? { "stroke-dasharray": "3 4" } : {}),
     }),
-    label({ x: x + WIDTH / 2, y: y + 14, size: 15, soft: pruned_ }, short),
-    label({ x: x + WIDTH / 2, y: y + 31, size: 13, soft: true }, format(number)),
+    label({ x: x + WIDTH / 2, y: y + 14, size: 15, muted: isPruned }, short),
+    label({ x: x + WIDTH / 2, y: y + 31, size: 13, muted: true }, format(number)),
     draw("title", {}, name),
   );
   return group;
 }
 
-function label({ x, y, size, soft = false }, text) {
-  const attributes = { "text-anchor": "middle", "dominant-baseline": "central", fill: soft ? palette().muted : palette().foreground };
+function label({ x, y, size, muted = false }, text) {
+  const attributes = { "text-anchor": "middle", "dominant-baseline": "central", fill: muted ? palette().muted : palette().foreground };
   return draw("text", { x, y, "font-size": size, ...attributes, ...FONT }, text);
 }
 
-function listen(svg, { nodes, branches, places: positions, onPick, onPoint }) {
+function listen(svg, { nodes, branches, positions, onPick, onPoint }) {
   const numberOf = (event) => Number(event.target.closest("[data-number]")?.dataset.number ?? -1);
   const walkTo = (number) => {
     if (!nodes.has(number)) return;
@@ -116,7 +116,7 @@ function listen(svg, { nodes, branches, places: positions, onPick, onPoint }) {
   svg.addEventListener("click", (event) => numberOf(event) >= 0 && onPick(numberOf(event)));
   svg.addEventListener("keydown", (event) => {
     const number = numberOf(event);
-    const target = neighbor(event.key, number, { nodes, branches, places: positions });
+    const target = neighbor(event.key, number, { nodes, branches, positions });
     if (target !== null) walkTo(target);
     else if (event.key === "Enter" || event.key === " ") onPick(number);
     else return;
@@ -124,7 +124,7 @@ function listen(svg, { nodes, branches, places: positions, onPick, onPoint }) {
   });
 }
 
-function neighbor(key, number, { nodes, branches, places: positions }) {
+function neighbor(key, number, { nodes, branches, positions }) {
   const all = [...nodes.keys()];
   const sibling = (offset) => all.find((each) =>
     branches.time[each] === branches.time[number] && positions.get(each).rank === positions.get(number).rank + offset);

@@ -1,22 +1,22 @@
 /**
- * A paper that is painted on like a canvas and remembers it as SVG: one painter makes both, and texts stay texts.
+ * A drawing context with the interface of a canvas that produces SVG, so that one paint function serves both.
  *
- *   const paper = new SvgPaper(width, height);
- *   paintMap(paper, map);
- *   paper.svg
+ *   const context = new SvgContext(width, height);
+ *   paintMap(context, map);
+ *   context.svg
  *
- * It knows what the painters of this page use, and no more. An image of few pixels (the cells of a map, a small photograph)
- * becomes squares, which no program blurs; a larger one stays an image.
+ * Only the methods that this page uses are implemented. An image of few pixels (the cells of a map, a small photograph)
+ * becomes squares, which stay sharp in every program; a larger one stays an image.
  */
 
 import { draw, make } from "./dom.js";
 
 const ANCHORS = { left: "start", center: "middle", right: "end" };
 const BASELINES = { middle: "central" };
-const FEW = 5000; // pixels that are drawn as squares
-let contextCount = 0; // a name for what each cuts off
+const MAX_SQUARES = 5000; // pixels of an image that is drawn as squares
+let contextCount = 0; // for unique ids of clip paths
 
-/** A color of CSS as SVG has it everywhere: what shines through it is said beside it. */
+/** The attributes of a CSS color; its alpha becomes an opacity attribute, which all SVG programs support. */
 export function svgColor(name, color, alpha = 1) {
   const [, red, green, blue, cssAlpha] = /^rgba\(([\d.]+), ([\d.]+), ([\d.]+), ([\d.]+)\)$/.exec(color) ?? [];
   const opacity = alpha * Number(cssAlpha ?? 1);
@@ -33,7 +33,7 @@ export class SvgContext {
     this.stateStack = [];
     this.path = [];
     contextCount += 1;
-    this.name = `seen-${contextCount}`;
+    this.name = `clip-${contextCount}`;
   }
 
   save() {
@@ -44,7 +44,7 @@ export class SvgContext {
     this.pen = this.stateStack.pop();
   }
 
-  /** Nothing was painted here before. */
+  /** Not needed: a new drawing is empty. */
   clearRect() {}
 
   beginPath() {
@@ -63,7 +63,7 @@ export class SvgContext {
     this.path.push(`M${x} ${y}h${width}v${height}h${-width}z`);
   }
 
-  /** Whole circles only. */
+  /** A full circle; other arcs are not used. */
   arc(x, y, radius) {
     this.path.push(`M${x - radius} ${y}a${radius} ${radius} 0 1 0 ${2 * radius} 0a${radius} ${radius} 0 1 0 ${-2 * radius} 0`);
   }
@@ -81,7 +81,7 @@ export class SvgContext {
     this.pushGroup({ transform: `rotate(${(angle * 180) / Math.PI})` });
   }
 
-  /** What comes next is done in a group of its own, until the pen of before is taken up again. */
+  /** Append a group for all following elements, until `restore`. */
   pushGroup(properties) {
     const group = draw("g", properties);
     this.pen.group.append(group);
@@ -118,13 +118,13 @@ export class SvgContext {
   }
 
   drawImage(image, x, y, width, height) {
-    if (image.width * image.height <= FEW) return this.squares(image, x, y, [width / image.width, height / image.height]);
+    if (image.width * image.height <= MAX_SQUARES) return this.squares(image, x, y, [width / image.width, height / image.height]);
     const properties = { href: image.toDataURL("image/png"), preserveAspectRatio: "none", "image-rendering": "pixelated" };
     this.pen.group.append(draw("image", { ...properties, x, y, width, height }));
   }
 
-  /** An image pixel by pixel; neighbors of one color are one stroke. */
-  squares(image, x, y, [width_, height_]) {
+  /** An image as squares; neighboring pixels of one color in a row are one rectangle. */
+  squares(image, x, y, [pixelWidth, pixelHeight]) {
     const { data } = image.getContext("2d").getImageData(0, 0, image.width, image.height);
     const colorAt = (index) => (data[4 * index + 3] ? `rgb(${data.slice(4 * index, 4 * index + 3).join(", ")})` : "none");
     const group = draw("g", { "shape-rendering": "crispEdges" });
@@ -132,8 +132,8 @@ export class SvgContext {
       for (let column = 0, end; column < image.width; column = end) {
         const fill = colorAt(row * image.width + column);
         for (end = column + 1; end < image.width && colorAt(row * image.width + end) === fill; ) end += 1;
-        const size = { width: (end - column) * width_, height: height_ };
-        group.append(draw("rect", { x: x + column * width_, y: y + row * height_, ...size, fill }));
+        const size = { width: (end - column) * pixelWidth, height: pixelHeight };
+        group.append(draw("rect", { x: x + column * pixelWidth, y: y + row * pixelHeight, ...size, fill }));
       }
     this.pen.group.append(group);
   }
@@ -159,7 +159,7 @@ export class SvgContext {
   }
 }
 
-/** What a canvas calls its pen is set here as there. */
+/** The properties of the drawing state, as in a canvas context. */
 for (const name of ["fillStyle", "strokeStyle", "lineWidth", "globalAlpha", "font", "textAlign", "textBaseline"]) {
   Object.defineProperty(SvgContext.prototype, name, {
     get() {

@@ -1,4 +1,4 @@
-/** A model as blocks in blocks: the shapes that pass through each, its size and its cost, its formula and its source. */
+/** The view "Architecture": the module tree of a model with shapes, parameters, multiply-adds, formulas and source code. */
 
 import { blocksCode, sourceCode } from "../code/run_code.js";
 import { fill, coalesced, make } from "../parts/dom.js";
@@ -11,41 +11,41 @@ import { FORMULAS } from "../formulas.js";
 const strings = {
   en: {
     title: "Architecture",
-    hint: "Find the block with the most parameters, and the one with the most multiply-adds: they are seldom the same.",
+    hint: "Find the module with the most parameters, and the one with the most multiply-adds. They are rarely the same.",
     help_text:
-      "A model is blocks in blocks. One real example went through it, and each block tells what it was given and what it " +
-      "gave (row × time × width, say), how many numbers it has learned, and how many multiply-adds the example cost " +
-      "it: products, convolutions and attention are counted, sums and norms are not. Choose a block to see its formula, " +
-      "the paper it comes from, and the source code that just ran. The bar is its share of all multiply-adds.",
+      "A model is a tree of modules. The tree shows one forward pass of an example: for each module the shapes of its " +
+      "inputs and outputs (for example batch × time × width), the number of its parameters, and the number of its " +
+      "multiply-adds (matrix multiplications, convolutions and attention; additions and norms are not counted). Select a " +
+      "module to see its formula, the paper it comes from, and its source code. The bar is its share of all multiply-adds.",
     parameters: "parameters",
     macs: "multiply-adds",
     shapes: "shapes",
-    input_shapes: "input_shapes",
-    output_shapes: "output_shapes",
-    block: "block",
+    input_shapes: "input shapes",
+    output_shapes: "output shapes",
+    block: "module",
     kind: "class",
-    calls: "called",
+    calls: "calls",
     times: "× {count}",
-    shared: "↑ its numbers are those of a block above",
-    unused: "not entered by this example",
-    whole: "{parameters} parameters · {operations} multiply-adds for this example",
+    shared: "↑ shares its parameters with a module above",
+    unused: "not used by this example",
+    total: "{parameters} parameters · {macs} multiply-adds for this example",
     open_all: "Open all",
     close_all: "Close all",
-    part: "{kind}: a part of torch, whose source is not ours to show.",
+    torch_module: "{kind}: a module of PyTorch. Its source code is not part of this project.",
     line: "{file}, line {line}",
-    builds_on: "{name}, on which it builds",
-    choose: "Choose a block: its formula, its paper and its source will stand here.",
+    base_class: "{name} (base class)",
+    choose: "Select a module to see its formula, its paper and its source code here.",
     model: "model",
     text: "example",
-    usual: "a text (empty: an example of the run's own)",
+    default_text: "a text (empty: an example of the run)",
   },
   zh: {
     title: "模型结构",
     hint: "找出参数最多的模块，再找出乘加最多的模块：它们往往不是同一个。",
     help_text:
-      "模型由层层嵌套的模块组成。让一个真实样例通过它，每个模块都会说明：收到什么形状、给出什么形状（例如 行 × 时刻 × 宽度）、" +
-      "学到了多少个参数、这个样例用了多少次乘加（只计矩阵乘、卷积和注意力，不计加法和归一化）。选一个模块，可以看到它的公式、" +
-      "出处论文，以及刚刚运行过的源代码。横条是它占全部乘加的比例。",
+      "模型是一棵模块树。这里显示一个样例的一次前向传播：每个模块的输入形状和输出形状（例如 批量 × 时间步 × 宽度）、" +
+      "参数个数，以及乘加次数（只计矩阵乘、卷积和注意力，不计加法和归一化）。选一个模块，可以看到它的公式、" +
+      "出处论文和源代码。横条是它占全部乘加的比例。",
     parameters: "参数",
     macs: "乘加次数",
     shapes: "形状",
@@ -57,50 +57,50 @@ const strings = {
     times: "× {count} 次",
     shared: "↑ 与前面的模块共用参数",
     unused: "这个样例没有经过它",
-    whole: "{parameters} 个参数 · 这个样例共 {operations} 次乘加",
+    total: "{parameters} 个参数 · 这个样例共 {macs} 次乘加",
     open_all: "全部展开",
     close_all: "全部收起",
-    part: "{kind}：torch 的部件，源代码不在本项目中。",
+    torch_module: "{kind}：PyTorch 的模块，源代码不在本项目中。",
     line: "{file}，第 {line} 行",
-    builds_on: "{name}（它的基类）",
+    base_class: "{name}（基类）",
     choose: "选一个模块：它的公式、论文和源代码会显示在这里。",
     model: "模型",
     text: "样例",
-    usual: "一段文本（留空：用这次训练自己的样例）",
+    default_text: "一段文本（留空：用这次训练的样例）",
   },
 };
 
-const OPEN_LEVELS = 3; // levels that are open at first: the model, its halves, and their stacks
+const OPEN_LEVELS = 3; // initially open levels: the model, encoder and decoder, and their stacks
 
 export const view = {
   name: "architecture",
   strings,
   state: { block: "" },
 
-  async show(place, app) {
+  async show(container, app) {
     const tree = make("div", { class: "blocks", role: "tree", "aria-label": app.t("title") });
     const details = make("div", { class: "block-details", "aria-live": "polite" });
     const total = make("p", { class: "note" });
     const redraw = coalesced(() => drawTree({ tree, details, total }, app));
-    const box = textBox(app, "text", { name: app.t("text"), lines: 1, placeholder: app.t("usual"), redraw });
+    const box = textBox(app, "text", { name: app.t("text"), lines: 1, placeholder: app.t("default_text"), redraw });
     tree.addEventListener("keydown", (event) => onKey(event, tree));
     tree.addEventListener("focusin", (event) => event.target.matches(".block-name") && setTabStop(tree, event.target));
     const openAll = (open) => tree.querySelectorAll("details").forEach((each) => (each.open = open));
     const buttons = [button(app.t("open_all"), () => openAll(true)), button(app.t("close_all"), () => openAll(false))];
-    fill(place, row(...(app.run.capabilities.includes("text") ? [box] : []), ...buttons), total,
+    fill(container, row(...(app.run.capabilities.includes("text") ? [box] : []), ...buttons), total,
       make("div", { class: "two-columns" }, tree, details));
     await redraw();
   },
 };
 
 async function drawTree({ tree, details, total }, app) {
-  const text = app.run.capabilities.includes("text") ? app.state.text : ""; // that of another run may be in the link
+  const text = app.run.capabilities.includes("text") ? app.state.text : ""; // the link may contain the text of another run
   const { root } = await app.fetchJson("architecture/blocks", { run: app.run.id, text });
   const choose = coalesced(() => drawSource(details, app));
   const all = flatten(root);
   tree.viewData = all;
-  const exactly = (count) => count.toLocaleString("en");
-  total.textContent = app.t("whole", { parameters: exactly(root.parameters), macs: exactly(root.macs) });
+  const formatInteger = (count) => count.toLocaleString("en");
+  total.textContent = app.t("total", { parameters: formatInteger(root.parameters), macs: formatInteger(root.macs) });
   fill(tree, blockOf(root, { app, root, tree, choose }, 0));
   mark(tree, app.state.block);
   setTabStop(tree, tree.querySelector(".chosen > summary .block-name") ?? tree.querySelector(".block-name"));
@@ -110,43 +110,43 @@ async function drawTree({ tree, details, total }, app) {
   app.showCode({ name: app.t("title"), python: blocksCode(app.run, params) });
 }
 
-/** A block, and in it the blocks that it is made of. */
-function blockOf(block, around, depth) {
-  const head = make("summary", { class: "block-head", tabindex: "-1" }, ...headOf(block, around));
+/** A module with its child modules. */
+function blockOf(block, context, depth) {
+  const head = make("summary", { class: "block-head", tabindex: "-1" }, ...headOf(block, context));
   const box = make("details", { class: `block${wasCalled(block) ? "" : " unused"}`, role: "treeitem", "data-block": block.name }, head);
   box.open = depth < OPEN_LEVELS && !isRepeated(block.name);
   box.addEventListener("toggle", () => block.children.length && box.setAttribute("aria-expanded", String(box.open)));
-  box.append(...block.children.map((part) => blockOf(part, around, depth + 1)));
+  box.append(...block.children.map((part) => blockOf(part, context, depth + 1)));
   if (!block.children.length) box.classList.add("leaf");
   return box;
 }
 
-/** The one block that the Tab key comes to; the arrow keys go on from there. */
+/** Set the only module that the Tab key reaches; the arrow keys reach the others. */
 function setTabStop(tree, name) {
   for (const each of tree.querySelectorAll(".block-name")) each.tabIndex = each === name ? 0 : -1;
 }
 
-/** Up and down through what can be seen; right opens a block, left closes it or goes out of it. */
+/** Up and down move through the visible modules; right opens a module, left closes it or moves to its parent. */
 function onKey(event, tree) {
   const names = [...tree.querySelectorAll(".block-name")].filter((each) => each.checkVisibility());
-  const [box, place] = [event.target.closest("details"), names.indexOf(event.target)];
-  if (place < 0) return;
+  const [box, index] = [event.target.closest("details"), names.indexOf(event.target)];
+  if (index < 0) return;
   const nameOf = (each) => each?.querySelector(".block-name");
-  const inner = box.matches(".leaf") ? null : nameOf(box.querySelector("details"));
-  const ways = {
-    ArrowDown: () => names[place + 1],
-    ArrowUp: () => names[place - 1],
-    ArrowRight: () => (box.open ? inner : inner && void (box.open = true)),
-    ArrowLeft: () => (box.open && inner ? void (box.open = false) : nameOf(box.parentElement.closest("details"))),
+  const firstChild = box.matches(".leaf") ? null : nameOf(box.querySelector("details"));
+  const moves = {
+    ArrowDown: () => names[index + 1],
+    ArrowUp: () => names[index - 1],
+    ArrowRight: () => (box.open ? firstChild : firstChild && void (box.open = true)),
+    ArrowLeft: () => (box.open && firstChild ? void (box.open = false) : nameOf(box.parentElement.closest("details"))),
     Home: () => names[0],
     End: () => names.at(-1),
   };
-  if (!(event.key in ways)) return;
+  if (!(event.key in moves)) return;
   event.preventDefault();
-  ways[event.key]()?.focus();
+  moves[event.key]()?.focus();
 }
 
-/** Of blocks that are all alike only the first is open at first. */
+/** Of repeated blocks only the first is initially open. */
 function isRepeated(name) {
   return /\.[1-9]\d*$/.test(name);
 }
@@ -159,9 +159,9 @@ function headOf(block, { app, root, tree, choose }) {
     mark(tree, app.state.block);
     choose().catch(app.showError);
   } } }, name, " ", make("code", {}, block.kind));
-  const part = root.macs ? block.macs / root.macs : 0;
-  const bar = make("span", { class: `block-bar${part ? "" : " none"}`, title: formatPercent(part) },
-    make("span", { style: { width: `${100 * part}%` } }));
+  const fraction = root.macs ? block.macs / root.macs : 0;
+  const bar = make("span", { class: `block-bar${fraction ? "" : " none"}`, title: formatPercent(fraction) },
+    make("span", { style: { width: `${100 * fraction}%` } }));
   return [pick, bar, make("span", { class: "block-shapes" }, shapesOf(block, app)),
     make("span", { class: "block-size", title: block.shared ? app.t("shared") : null }, sizeOf(block, app))];
 }
@@ -189,26 +189,26 @@ function formatShapes(shapes) {
 }
 
 function mark(tree, name) {
-  const wanted = name === "." ? "" : name;
+  const target = name === "." ? "" : name;
   for (const each of tree.querySelectorAll("details")) {
-    const own = each.dataset.block;
-    each.classList.toggle("chosen", name !== "" && own === wanted);
-    if (name !== "" && (own === "" || wanted.startsWith(`${own}.`))) each.open = true; // so that it can be seen
+    const blockName = each.dataset.block;
+    each.classList.toggle("chosen", name !== "" && blockName === target);
+    if (name !== "" && (blockName === "" || target.startsWith(`${blockName}.`))) each.open = true; // makes the selected module visible
   }
 }
 
-/** The formula of the chosen block, who found it, and the source of its class. */
+/** Draw the formula of the selected module, its paper, and the source code of its class. */
 async function drawSource(details, app) {
   const { block } = app.state;
   const name = block === "." ? "" : block;
   app.showCode({ name: app.t("block"), python: block ? sourceCode(app.run, name) : null });
   if (!block) return fill(details, make("p", { class: "note" }, app.t("choose")));
   const { kind, sources } = await app.fetchJson("architecture/source", { run: app.run.id, block: name });
-  const [line, palette] = FORMULAS[kind] ?? [];
-  const children = [make("h2", {}, make("code", {}, kind)), line && formula(line), palette && make("p", { class: "note" }, palette)];
-  if (!sources.length) children.push(make("p", { class: "note" }, app.t("part", { kind })));
-  for (const [place, source] of sources.entries()) {
-    if (place) children.push(make("h3", {}, app.t("builds_on", source)));
+  const [formulaText, citation] = FORMULAS[kind] ?? [];
+  const children = [make("h2", {}, make("code", {}, kind)), formulaText && formula(formulaText), citation && make("p", { class: "note" }, citation)];
+  if (!sources.length) children.push(make("p", { class: "note" }, app.t("torch_module", { kind })));
+  for (const [index, source] of sources.entries()) {
+    if (index) children.push(make("h3", {}, app.t("base_class", source)));
     children.push(make("p", { class: "note" }, app.t("line", source)),
       make("pre", { class: "source", tabindex: "0" }, make("code", {}, source.text)));
   }
@@ -221,7 +221,7 @@ function flatten(block) {
 
 function tableOf(blocks, app) {
   const columns = ["block", "kind", "input_shapes", "output_shapes", "calls", "parameters", "macs"].map((key) => app.t(key));
-  const rows = blocks.map((each) => [each.name || app.t("model"), each.kind, formatShapes(each.input_shapes), formatShapes(each.output_shapes),
-    each.calls, each.parameters, each.macs]);
+  const rows = blocks.map((each) => [each.name || app.t("model"), each.kind, formatShapes(each.input_shapes),
+    formatShapes(each.output_shapes), each.calls, each.parameters, each.macs]);
   return { columns, rows };
 }

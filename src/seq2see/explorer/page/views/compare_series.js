@@ -12,8 +12,8 @@ import { exampleBox, examplesOf, exampleText } from "../parts/input_form.js";
 const TRUE = LINE_COLORS[7]; // the color of values; those of the two sides come first
 
 export class SeriesComparison {
-  constructor(place, app) {
-    Object.assign(this, { place, app, found: make("div", {}) });
+  constructor(container, app) {
+    Object.assign(this, { container, app, found: make("div", {}) });
     this.redraw = serialQueue()(() => this.draw());
   }
 
@@ -24,7 +24,7 @@ export class SeriesComparison {
     const first = textBox(app, "text", { name: app.t("series"), placeholder: defaultText, redraw });
     const other = textBox(app, "other", { name: app.t("other_series"), placeholder: same, redraw });
     const offered = this.examples.length ? row(exampleBox(app, this.examples, [first], redraw)) : null;
-    fill(this.place, row(first, other), offered, this.found);
+    fill(this.container, row(first, other), offered, this.found);
     await redraw();
   }
 

@@ -1,70 +1,70 @@
 /**
- * Teacher forcing against free running, below the search: the same text once with the truth at every step, once with
- * the model's own words; where the two part, and what the truth costs from there on.
+ * The section "Exposure bias" of the view "Decode step by step": teacher forcing compared with free running, the first
+ * different token, and the loss of the reference after it.
  */
 
 import { exposureBiasCode } from "../code/generation_code.js";
 import { legend, lineChart } from "../parts/chart.js";
 import { LINE_COLORS } from "../parts/colors.js";
-import { row as beside, textBox } from "../parts/controls.js";
+import { row, textBox } from "../parts/controls.js";
 import { fill, coalesced, make } from "../parts/dom.js";
 import { formatNumber } from "../parts/number_format.js";
 
-const LOSSES = ["forced_loss", "truth_after_own_loss", "free_loss"];
+const LOSSES = ["forced_loss", "truth_after_free_loss", "free_loss"];
 
 export class ExposureBias {
-  /** @param given what the model is given now; see `parts/input_form.js` */
+  /** @param input the input of the model, see `parts/input_box.js` */
   constructor(app, input) {
     this.app = app;
     this.input = input;
     this.panel = make("div", {});
     this.redraw = coalesced(() => this.load());
-    this.box = textBox(app, "target", { name: app.t("truth"), redraw: this.redraw });
-    this.element = make("section", { class: "exposure-bias" }, make("h2", {}, app.t("exposure-bias")),
-      make("p", { class: "note" }, app.t("exposure_help")), beside(this.box), this.panel);
+    this.box = textBox(app, "target", { name: app.t("reference_text"), redraw: this.redraw });
+    this.element = make("section", { class: "exposure-bias" }, make("h2", {}, app.t("exposure_bias")),
+      make("p", { class: "note" }, app.t("exposure_help")), row(this.box), this.panel);
   }
 
   async load() {
     const { app } = this;
-    const known = await this.input.truth();
-    this.box.querySelector("textarea").placeholder = known;
-    const target = app.state.target || known;
+    const reference = await this.input.truth();
+    this.box.querySelector("textarea").placeholder = reference;
+    const target = app.state.target || reference;
     const python = target.trim() ? exposureBiasCode(app.run, this.input.params(), target) : null;
-    app.showCode({ name: app.t("exposure-bias"), python });
-    if (!target.trim()) return fill(this.panel, make("p", { class: "note" }, app.t("no_truth")));
-    const found = await app.load("decode/exposure-bias", { run: app.run.id, ...this.input.params(), target });
-    return this.draw(found);
+    app.showCode({ name: app.t("exposure_bias"), python });
+    if (!target.trim()) return fill(this.panel, make("p", { class: "note" }, app.t("no_reference_hint")));
+    const response = await app.fetchJson("decode/exposure-bias", { run: app.run.id, ...this.input.params(), target });
+    return this.draw(response);
   }
 
-  draw(found) {
+  draw(response) {
     const { app } = this;
-    const lines = LOSSES.map((name, place) => ({
-      name: app.t(name), x: found[name].map((_, step) => step + 1), y: found[name],
-      color: LINE_COLORS[[0, 1, 7][place]], dashed: name === "free_loss",
+    const lines = LOSSES.map((name, index) => ({
+      name: app.t(name), x: response[name].map((_, step) => step + 1), y: response[name],
+      color: LINE_COLORS[[0, 1, 7][index]], dashed: name === "free_loss",
     }));
     const chart = lineChart({ name: app.t("losses"), lines, xName: app.t("step"), from: 0 });
-    const panel = app.t(found.divergence === null ? "agree" : "diverge", { step: (found.divergence ?? 0) + 1 });
-    fill(this.panel, make("p", {}, make("strong", {}, panel)), legend(lines), chart.element, this.table(found));
-    this.panel.viewData = found;
-    app.addDownload({ name: app.t("exposure-bias"), figure: chart.svg, table: () => this.csv(found) });
+    const summary = app.t(response.divergence === null ? "agree" : "diverge", { step: (response.divergence ?? 0) + 1 });
+    fill(this.panel, make("p", {}, make("strong", {}, summary)), legend(lines), chart.element, this.table(response));
+    this.panel.viewData = response;
+    app.addDownload({ name: app.t("exposure_bias"), figure: chart.svg, table: () => this.csv(response) });
   }
 
-  table(found) {
-    const { columns, rows } = this.csv(found);
+  table(response) {
+    const { columns, rows } = this.csv(response);
     const cell = (value, column) => make("td", { class: column > 3 || column === 0 ? "number" : null },
       typeof value === "number" && column > 3 ? formatNumber(value) : value);
-    const lines = rows.map((values, step) => make("tr", { class: step === found.divergence ? "divergence" : null },
+    const lines = rows.map((values, step) => make("tr", { class: step === response.divergence ? "divergence" : null },
       ...values.map(cell)));
     return make("div", { class: "scroll" }, make("table", { class: "exposure-table" },
       make("tr", {}, ...columns.map((name) => make("th", {}, name))), ...lines));
   }
 
-  csv(found) {
+  csv(response) {
     const { app } = this;
-    const columns = ["step", "truth_piece", "guess", "free", ...LOSSES].map((key) => app.t(key));
-    const names = ["truth", "guess", "free", ...LOSSES];
-    const count = Math.max(found.truth.length, found.free.length);
-    const row = (step) => [step + 1, ...names.map((name) => found[name][step] ?? "")];
-    return { columns, rows: Array.from({ length: count }, (_, step) => row(step)) };
+    const columns = ["step", "truth_token", "teacher_forced", "free_running", ...LOSSES].map((key) => app.t(key));
+    const names = ["truth", "teacher_forced", "free_running", ...LOSSES];
+    const count = Math.max(response.truth.length, response.free_running.length);
+    const rowAt = (step) => [step + 1, ...names.map((name) => response[name][step] ?? "")];
+    return { columns, rows: Array.from({ length: count }, (_, step) => rowAt(step)) };
   }
 }

@@ -23,9 +23,9 @@ export const view = {
     position: -1, forced: "", temperature: 1, top_k: 0, top_p: 1, repetition_penalty: 1, count: 16, color_by: "surprisal",
   },
 
-  async show(position, app) {
+  async show(container, app) {
     const page = new NextTokenView(app);
-    fill(position, ...page.parts());
+    fill(container, ...page.parts());
     await page.redraw();
   },
 };
@@ -60,19 +60,19 @@ class NextTokenView {
 
   parts() {
     const { app } = this;
-    const again = () => {
+    const restart = () => {
       app.set({ position: -1, forced: "" });
       return this.redraw();
     };
-    const color_by = [["surprisal", app.t("surprisal")], ["entropy", app.t("entropy")]];
-    const reads = isSeq2Seq(app.run);
-    const name = app.t(reads ? "source" : isMaskedModel(app.run) ? "mask_positions" : "text");
-    this.input = inputBox(app, { name, defaultText: exampleText(app), redraw: again });
+    const colorOptions = [["surprisal", app.t("surprisal")], ["entropy", app.t("entropy")]];
+    const isSeq2Seq_ = isSeq2Seq(app.run);
+    const name = app.t(isSeq2Seq_ ? "source" : isMaskedModel(app.run) ? "mask_positions" : "text");
+    this.input = inputBox(app, { name, defaultText: exampleText(app), redraw: restart });
     return [
-      row(...this.input.controls, reads ? textBox(app, "target", { name: app.t("target_prefix"), redraw: again }) : ""),
+      row(...this.input.controls, isSeq2Seq_ ? textBox(app, "target", { name: app.t("target_prefix"), redraw: restart }) : ""),
       this.input.element,
       row(
-        dropdown(app, "color_by", { name: app.t("color_by"), options: color_by, redraw: this.repaint }),
+        dropdown(app, "color_by", { name: app.t("color_by"), options: colorOptions, redraw: this.repaint }),
         isMaskedModel(app.run) ? "" : this.undo, isMaskedModel(app.run) ? "" : this.clear,
       ),
       this.surprisal, this.top_predictions, this.heading, this.sliders(), this.note, this.chart, this.lens,
@@ -82,15 +82,15 @@ class NextTokenView {
   sliders() {
     const { app } = this;
     const redraw = this.recompute;
-    const one = (key, from, to, step, viewData) =>
-      slider(app, key, { name: app.t(key), from, to, step, viewData, redraw });
-    const all = (value) => (value === 0 ? app.t("all") : String(value));
+    const settingSlider = (key, from, to, step, shown) =>
+      slider(app, key, { name: app.t(key), from, to, step, viewData: shown, redraw });
+    const formatAll = (value) => (value === 0 ? app.t("all") : String(value));
     return row(
-      one("temperature", 0.05, 2, 0.05, (value) => value.toFixed(2)),
-      one("top_k", 0, 200, 1, all),
-      one("top_p", 0.01, 1, 0.01, (value) => (value === 1 ? app.t("all") : value.toFixed(2))),
-      isMaskedModel(app.run) ? "" : one("repetition_penalty", 1, 5, 0.1, (value) => value.toFixed(1)),
-      one("count", 5, 60, 1, String),
+      settingSlider("temperature", 0.05, 2, 0.05, (value) => value.toFixed(2)),
+      settingSlider("top_k", 0, 200, 1, formatAll),
+      settingSlider("top_p", 0.01, 1, 0.01, (value) => (value === 1 ? app.t("all") : value.toFixed(2))),
+      isMaskedModel(app.run) ? "" : settingSlider("repetition_penalty", 1, 5, 0.1, (value) => value.toFixed(1)),
+      settingSlider("count", 5, 60, 1, String),
     );
   }
 
@@ -100,8 +100,8 @@ class NextTokenView {
   }
 
   /** One answer for all parts that are needed; see `ToldAsked` of views/next_token.py. */
-  ask(parts, { position = this.app.state.position, most = TOP_CANDIDATES } = {}) {
-    return this.app.fetchJson("next-token/analysis", { ...this.params(), parts, position, most });
+  ask(parts, { position = this.app.state.position, most: max_candidates = TOP_CANDIDATES } = {}) {
+    return this.app.fetchJson("next-token/analysis", { ...this.params(), parts, position, most: max_candidates });
   }
 
   /** What is told of one place. */
@@ -112,13 +112,13 @@ class NextTokenView {
   /** Another text. Where one of its places is chosen, that is asked for by itself: a saved page has the two apart. */
   async load() {
     const { app } = this;
-    const isEnd = app.state.position < 0;
-    const surprisal = await this.ask(isEnd ? ["surprisal", ...this.positionParts] : ["surprisal"], { position: -1 });
-    const found = isEnd ? surprisal : await this.ask(this.positionParts);
+    const isLastPosition = app.state.position < 0;
+    const surprisal = await this.ask(isLastPosition ? ["surprisal", ...this.positionParts] : ["surprisal"], { position: -1 });
+    const positionResponse = isLastPosition ? surprisal : await this.ask(this.positionParts);
     this.undo.disabled = this.clear.disabled = forcedIds(app).length === 0;
     this.surprisal = surprisal.surprisal;
     this.drawStrip();
-    await this.drawPosition(found);
+    await this.drawPosition(positionResponse);
   }
 
   async loadPosition() {
@@ -131,9 +131,9 @@ class NextTokenView {
     this.candidates = candidates;
     const { position, entropy } = candidates;
     this.drawn.choose(position);
-    const before = this.surprisal.pieces.slice(Math.max(position - 8, 0), position).join("");
+    const prefix = this.surprisal.pieces.slice(Math.max(position - 8, 0), position).join("");
     this.heading.textContent = app.t(isMaskedModel(app.run) ? "at_place" : position === 0 ? "at_first" : "after", {
-      position: position + 1, before, entropy: formatNumber(entropy),
+      position: position + 1, before: prefix, entropy: formatNumber(entropy),
     });
     await this.drawProbabilities();
     if (lens) this.drawLens(lens);
@@ -142,9 +142,9 @@ class NextTokenView {
   /** What every layer would say if the model ended there. */
   drawLens({ final_token, top_tokens, probability, entropy }) {
     const { app } = this;
-    const last = top_tokens.length - 1;
-    const ends = { 0: app.t("enters"), [last]: app.t("says_it", { layer: last }) };
-    const rowOf = (tokens, layer) => [ends[layer] ?? layer, formatPredictions(tokens), formatNumber(entropy[layer]), formatPercent(probability[layer])];
+    const lastLayer = top_tokens.length - 1;
+    const layerNames = { 0: app.t("enters"), [lastLayer]: app.t("says_it", { layer: lastLayer }) };
+    const rowOf = (tokens, layer) => [layerNames[layer] ?? layer, formatPredictions(tokens), formatNumber(entropy[layer]), formatPercent(probability[layer])];
     const cells = (row) => row.map((cell, column) => make("td", { class: column > 1 ? "number" : null }, cell));
     const head = ["layer", "says", "entropy", "chance_of"].map((key) => make("th", {}, app.t(key, { final_token })));
     fill(this.lens, make("h2", {}, app.t("lens")), make("p", { class: "note" }, app.t("lens_help")),
@@ -178,16 +178,16 @@ class NextTokenView {
   }
 
   paintStrip() {
-    const strength = (bits, position) => (this.isMasked(position) ? 0 : Math.min((bits ?? Infinity) / MAX_BITS, 1));
-    const values = this.surprisal[this.app.state.color_by].map(strength);
+    const colorValue = (bits, position) => (this.isMasked(position) ? 0 : Math.min((bits ?? Infinity) / MAX_BITS, 1));
+    const values = this.surprisal[this.app.state.color_by].map(colorValue);
     this.drawn.color_by(values.concat(new Array(this.surprisal.pieces.length + 1 - values.length).fill(0)));
     this.point(-1);
   }
 
   point(position) {
     const { app, surprisal } = this;
-    const known = position >= 0 && position < surprisal.surprisal.length;
-    this.top_predictions.textContent = known
+    const isToken = position >= 0 && position < surprisal.surprisal.length;
+    this.top_predictions.textContent = isToken
       ? app.t("pointed", {
           token: surprisal.pieces[position], bits: this.bitsAt(position, "surprisal"), entropy: formatNumber(surprisal.entropy[position]),
           top_predictions: formatPredictions(surprisal.top_predictions[position]),
@@ -214,30 +214,30 @@ class NextTokenView {
   /** The chances under the sliders; where these reach beyond the list, the whole vocabulary is asked for. */
   async drawProbabilities() {
     const { app } = this;
-    let found = tokenProbabilities(this.candidates, app.state);
-    if (!found.complete) {
+    let result = tokenProbabilities(this.candidates, app.state);
+    if (!result.complete) {
       this.candidates = (await this.ask(["candidates"], { most: ALL_CANDIDATES })).candidates;
-      found = tokenProbabilities(this.candidates, app.state);
+      result = tokenProbabilities(this.candidates, app.state);
     }
-    this.drawBars(found);
+    this.drawBars(result);
   }
 
   drawBars({ probabilities, others }) {
     const { app, candidates } = this;
     const order = this.ranked(probabilities);
-    const viewData = order.slice(0, app.state.count);
-    const unseen = order.slice(viewData.length).reduce((sum, position) => sum + probabilities[position], others);
+    const shown = order.slice(0, app.state.count);
+    const otherProbability = order.slice(shown.length).reduce((sum, position) => sum + probabilities[position], others);
     const current = this.surprisal.ids[candidates.position];
     const colorOf = (position) => (probabilities[position] > 0 ? LINE_COLORS[candidates.already_generated[position] ? 1 : 0] : palette().border);
-    const rest = app.t("others", { count: this.size() - viewData.length });
+    const rest = app.t("others", { count: this.size() - shown.length });
     const chart = bars({
       name: app.t("probability"),
-      labels: [...viewData.map((position) => candidates.pieces[position]), rest],
-      values: [...viewData.map((position) => probabilities[position]), unseen],
+      labels: [...shown.map((position) => candidates.pieces[position]), rest],
+      values: [...shown.map((position) => probabilities[position]), otherProbability],
       surprisal: (probability) => (probability > 0 ? formatPercent(probability) : "–"),
-      chosen: viewData.findIndex((position) => candidates.ids[position] === current),
-      colors: [...viewData.map(colorOf), LINE_COLORS[7]],
-      onPick: (index) => index < viewData.length && this.pick(candidates.ids[viewData[index]]).catch(app.showError),
+      chosen: shown.findIndex((position) => candidates.ids[position] === current),
+      colors: [...shown.map(colorOf), LINE_COLORS[7]],
+      onPick: (index) => index < shown.length && this.pick(candidates.ids[shown[index]]).catch(app.showError),
     });
     fill(this.chart, chart.element);
     const candidateCount = this.candidateCount(probabilities, others);
@@ -246,7 +246,7 @@ class NextTokenView {
     const { pieces, ids, scores } = candidates;
     const rows = order.map((position) => [pieces[position], ids[position], scores[position], probabilities[position]]);
     app.addDownload({ name: app.t("title"), figure: chart.svg, table: { columns, rows } });
-    const at = { ...app.state, position: candidates.position, count: viewData.length };
+    const at = { ...app.state, position: candidates.position, count: shown.length };
     app.showCode({ name: app.t("title"), python: probabilitiesCode(app.run, this.params(), at) });
   }
 

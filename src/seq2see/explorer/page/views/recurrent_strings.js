@@ -1,77 +1,77 @@
-/** What the view of recurrent networks says. */
+/** The texts of the view "Recurrent". */
 
 export const strings = {
   en: {
     title: "Recurrent",
-    hint: "Press the first token and see how soon nothing of it is left: that is what attention was invented for.",
+    hint: "Click the first token to see how soon its influence on the state vanishes: the problem that attention solves.",
     help_text:
-      "A recurrent network reads one token after another and carries one state along: here each row is one number of that " +
-      "state, each column a token. Gates decide what is kept and what is written. Press a token to see how much of it is " +
-      "left in the states after it. A decoder without attention knows the source only by one context vector; below, that " +
-      "vector stands against what attention gives at each step.",
-    examples: "examples", own_answer: "empty: the model's own answer",
-    side_source: "encoder", side_target: "decoder", layer: "layer", ahead: "forwards", back: "backwards", cell: "cell", token: "token",
-    shows: "show", shows_hidden: "state h", shows_cell: "memory c", shows_candidate: "candidate", shows_reset: "reset gate r",
-    shows_update: "update gate z", shows_input: "input gate i", shows_forget: "forget gate f", shows_output: "output gate o",
-    about_hidden: "What the cell shows to others after each token. Blue is above zero, orange below.",
-    about_cell: "What an LSTM keeps to itself; only gates change it.",
-    about_candidate: "What would be written if all gates were open.",
-    about_reset: "How much of the old state takes part in the candidate: 0 forgets it there.",
-    about_update: "How much of the old state is copied: 1 keeps it as it was, 0 takes the candidate.",
-    about_input: "How much of the candidate is written into the memory.",
-    about_forget: "How much of the old memory stays: 1 keeps all of it.",
-    about_output: "How much of the memory is shown.",
-    sort: "sort units by", sort_number: "number", sort_mean: "mean", sort_change: "change", sort_latest: "when strongest",
-    left_frame: "What is left of a frame", left_value: "What is left of a value", place_frame: "frame", place_value: "time",
-    states: "States", influence: "What is left of a word", left_of: "What is left of “{word}”", place: "token number", step: "step",
-    left_help:
-      "Press a token. At the token itself every curve is 1. Difference: how far the state would be elsewhere without the " +
-      "word. Derivative: how strongly the state follows a small change of the word: it is the product of the derivatives " +
-      "of all steps between, so it vanishes or explodes. Cosine: how alike the state is to what it was at the word.",
+      "A recurrent network processes one token after another and updates a hidden state: each row is one unit of the state, " +
+      "each column a token. Gates control which parts are kept and which are written. Click a token to see its influence on " +
+      "the later states. A decoder without attention receives the source only as one context vector; below, this vector is " +
+      "compared with the context vectors of attention at each step.",
+    examples: "examples", own_output: "empty: the model's own output",
+    side_source: "encoder", side_target: "decoder", layer: "layer", forward: "forward", backward: "backward", cell: "cell", token: "token",
+    signal: "signal", signal_hidden: "hidden state h", signal_cell: "cell state c", signal_candidate: "candidate", signal_reset: "reset gate r",
+    signal_update: "update gate z", signal_input: "input gate i", signal_forget: "forget gate f", signal_output: "output gate o",
+    about_hidden: "The output of the cell after each token. Blue: positive, orange: negative.",
+    about_cell: "The internal memory of an LSTM; it is changed only through the gates.",
+    about_candidate: "The new state if all gates were open.",
+    about_reset: "The fraction of the old state that the candidate uses; 0 ignores the old state.",
+    about_update: "The fraction of the old state that is copied: 1 copies the old state, 0 replaces it by the candidate.",
+    about_input: "The fraction of the candidate that is written to the cell state.",
+    about_forget: "The fraction of the old cell state that is kept: 1 keeps all of it.",
+    about_output: "The fraction of the cell state that becomes the output.",
+    sort: "sort units by", sort_number: "index", sort_mean: "mean", sort_change: "change", sort_peak: "time of peak",
+    influence_frame: "Influence of a frame", influence_value: "Influence of a value", position_frame: "frame", position_value: "time",
+    states: "States", influence: "Influence of a token", influence_of: "Influence of “{word}”", position: "position", step: "step",
+    influence_help:
+      "Click a token. All curves are 1 at the token itself. Difference: the change of the state if the embedding is set to 0. " +
+      "Derivative: the gradient of the state with respect to the token, a product of the Jacobians of all steps in between, " +
+      "which vanishes or explodes. Cosine: the similarity of the state to the state at the token.",
     difference: "difference", derivative: "derivative", cosine: "cosine", log: "logarithmic",
-    contexts: "One context vector, or one at each step", one_context: "context vector",
-    look_attention: "The first row is the context vector that sums the whole source up; below it is what attention gave the " +
-      "decoder at each step.",
-    look_every: "This decoder has no attention: at every step it is given the same context vector.",
-    look_once: "This decoder has no attention: the context vector is its first state, and whatever it needs later its state has to carry.",
-    attention_ablation: "What the context vector alone would do",
-    needed_curve: "Probability of each right token",
-    needed_help: "The probability of each right token: with attention, and if every step were given the one context vector instead.",
-    with_attention: "with attention", without_attention: "context vector instead", likeness: "cosine of both contexts",
+    contexts: "One context vector, or one per step", one_context: "context vector",
+    source_access_attention: "The first row is one context vector for the whole source (the final encoder state); the rows below " +
+      "are the context vectors of attention at each step.",
+    "source_access_context-vector": "This decoder has no attention: its input at every step contains the same context vector.",
+    "source_access_first-state": "This decoder has no attention: the context vector is only its initial state.",
+    attention_ablation: "Ablation of attention",
+    token_probabilities: "Probabilities of the target tokens",
+    ablation_help: "The probability of each target token: with attention, and with the one context vector at every step.",
+    with_attention: "with attention", without_attention: "with one context vector", context_similarity: "cosine of both context vectors",
   },
   zh: {
     title: "循环网络",
-    hint: "点击第一个词元，看它多快就所剩无几：注意力正是为此而提出的。",
+    hint: "点击第一个词元，看它对状态的影响多快消失：注意力正是为解决这个问题而提出的。",
     help_text:
-      "循环网络逐个读入词元，并带着一个状态往前走：这里每一行是状态中的一个数，每一列是一个词元。门决定保留什么、写入什么。" +
-      "点击一个词元，看它在之后的状态里还剩多少。没有注意力的解码器只通过一个上下文向量知道原文；" +
-      "下面把这个向量与注意力每一步给出的向量相对照。",
-    examples: "例子", own_answer: "留空：用模型自己的回答",
-    side_source: "编码器", side_target: "解码器", layer: "层", ahead: "正向", back: "反向", cell: "单元", token: "词元",
-    shows: "显示", shows_hidden: "状态 h", shows_cell: "记忆 c", shows_candidate: "候选", shows_reset: "重置门 r",
-    shows_update: "更新门 z", shows_input: "输入门 i", shows_forget: "遗忘门 f", shows_output: "输出门 o",
-    about_hidden: "每个词元之后，单元展示给外部的内容。蓝色大于零，橙色小于零。",
-    about_cell: "LSTM 自己保留的内容，只有门能改变它。",
-    about_candidate: "如果所有门都打开，将写入的内容。",
-    about_reset: "旧状态有多少参与候选：0 表示在此忘记它。",
-    about_update: "旧状态有多少被照抄：1 保持原样，0 换成候选。",
-    about_input: "候选有多少被写入记忆。",
-    about_forget: "旧记忆有多少留下：1 全部保留。",
-    about_output: "记忆有多少被展示出来。",
-    sort: "单元排序", sort_number: "编号", sort_mean: "平均值", sort_change: "变化", sort_latest: "最强的时刻",
-    left_frame: "一帧还剩多少", left_value: "一个数值还剩多少", place_frame: "帧", place_value: "时刻",
-    states: "状态", influence: "一个词还剩多少", left_of: "“{word}”还剩多少", place: "词元序号", step: "步",
-    left_help:
-      "点击一个词元。在该词元处，每条曲线都是 1。差异：没有这个词，状态会偏离多远。导数：这个词稍有变化，状态跟着变多少；" +
-      "它是中间每一步导数的连乘，所以会消失或爆炸。余弦：状态与读到这个词时有多相似。",
+      "循环网络逐个处理词元，并更新隐藏状态：每一行是状态的一个单元，每一列是一个词元。门控制保留哪些、写入哪些。" +
+      "点击一个词元，看它对之后状态的影响。没有注意力的解码器只通过一个上下文向量得到原文；" +
+      "下面把这个向量与注意力每一步的上下文向量比较。",
+    examples: "例子", own_output: "留空：用模型自己的输出",
+    side_source: "编码器", side_target: "解码器", layer: "层", forward: "正向", backward: "反向", cell: "单元", token: "词元",
+    signal: "信号", signal_hidden: "隐状态 h", signal_cell: "记忆元 c", signal_candidate: "候选状态", signal_reset: "重置门 r",
+    signal_update: "更新门 z", signal_input: "输入门 i", signal_forget: "遗忘门 f", signal_output: "输出门 o",
+    about_hidden: "每个词元之后单元的输出。蓝色为正，橙色为负。",
+    about_cell: "LSTM 的内部记忆，只通过门改变。",
+    about_candidate: "所有门都打开时的新状态。",
+    about_reset: "候选状态使用旧状态的比例：0 表示不使用旧状态。",
+    about_update: "照抄旧状态的比例：1 照抄旧状态，0 换成候选状态。",
+    about_input: "候选写入记忆元的比例。",
+    about_forget: "保留旧记忆元的比例：1 全部保留。",
+    about_output: "记忆元成为输出的比例。",
+    sort: "单元排序", sort_number: "编号", sort_mean: "平均值", sort_change: "变化", sort_peak: "峰值的时间步",
+    influence_frame: "一帧的影响", influence_value: "一个数值的影响", position_frame: "帧", position_value: "时间步",
+    states: "状态", influence: "一个词元的影响", influence_of: "“{word}”的影响", position: "位置", step: "步",
+    influence_help:
+      "点击一个词元。在该词元处，每条曲线都是 1。差异：把它的嵌入置零后状态的变化。导数：状态对这个词元的梯度，" +
+      "是中间每一步雅可比矩阵的连乘，所以会消失或爆炸。余弦：状态与读到这个词元时的状态的相似度。",
     difference: "差异", derivative: "导数", cosine: "余弦", log: "对数坐标",
     contexts: "一个上下文向量，还是每步一个", one_context: "上下文向量",
-    look_attention: "第一行是概括全部原文的上下文向量；下面是注意力在每一步给解码器的向量。",
-    look_every: "这个解码器没有注意力：每一步都得到同一个上下文向量。",
-    look_once: "这个解码器没有注意力：上下文向量是它的初始状态，之后需要的一切都得靠状态带着走。",
-    attention_ablation: "只靠上下文向量会怎样",
-    needed_curve: "每个正确词元的概率",
-    needed_help: "每个正确词元的概率：用注意力，以及每一步都改用那一个上下文向量。",
-    with_attention: "用注意力", without_attention: "改用上下文向量", likeness: "两种上下文的余弦",
+    source_access_attention: "第一行是整个原文的上下文向量（编码器的最终状态）；下面各行是注意力在每一步的上下文向量。",
+    "source_access_context-vector": "这个解码器没有注意力：每一步的输入都包含同一个上下文向量。",
+    "source_access_first-state": "这个解码器没有注意力：上下文向量只是它的初始状态。",
+    attention_ablation: "去掉注意力的消融实验",
+    token_probabilities: "各目标词元的概率",
+    ablation_help: "每个目标词元的概率：用注意力，以及每一步都用同一个上下文向量。",
+    with_attention: "用注意力", without_attention: "用同一个上下文向量", context_similarity: "两种上下文向量的余弦",
   },
 };

@@ -1,4 +1,4 @@
-/** Several ways to search, below the answer of "Decode step by step": what each of them writes from the same beginning. */
+/** The comparison of decoding strategies in the view "Decode step by step": the output of each for the same prefix. */
 
 import { strategiesCode } from "../code/generation_code.js";
 import { button } from "../parts/controls.js";
@@ -8,17 +8,17 @@ import { formatNumber } from "../parts/number_format.js";
 const WIDTHS = [1, 2, 4, 8]; // beams that are compared
 
 export class StrategyComparison {
-  /** @param turn the page's turns: what is compared is drawn between two of its drawings, never in one */
+  /** @param serial the queue of the view's actions, so that the comparison is not drawn during another action */
   constructor(app, serial) {
     this.app = app;
     this.element = make("div", {});
     this.compare = serial(() => this.draw());
   }
 
-  /** Another text or other settings: what was compared belongs to those before, and is offered to be compared again. */
-  reset(params, chosen) {
+  /** A new input or new settings: remove the old comparison, and show the button for a new one. */
+  reset(params, settings) {
     const { app } = this;
-    Object.assign(this, { params, chosen });
+    Object.assign(this, { params, settings });
     const name = app.t("strategies");
     fill(this.element, button(name, () => this.compare().catch(app.showError)));
     app.addDownload({ name });
@@ -26,34 +26,34 @@ export class StrategyComparison {
   }
 
   async draw() {
-    const { app, params, chosen } = this;
-    const { seed, temperature, top_k, top_p } = chosen;
+    const { app, params, settings } = this;
+    const { seed, temperature, top_k, top_p } = settings;
     const nameOf = (count) => (count === 1 ? app.t("greedy") : app.t("beams", { count }));
-    const drawn = (each) => [app.t("drawn", { seed: each }), { strategy: "sample", temperature, top_k, top_p, seed: each }];
-    const strategies = [...WIDTHS.map((count) => [nameOf(count), strategyOf(count)]), drawn(seed), drawn(seed + 1)];
+    const sampled = (each) => [app.t("sampled", { seed: each }), { strategy: "sample", temperature, top_k, top_p, seed: each }];
+    const strategies = [...WIDTHS.map((count) => [nameOf(count), strategyOf(count)]), sampled(seed), sampled(seed + 1)];
     const rows = [];
     for (const [name, strategy] of strategies) {
       const { answer } = await app.fetchJson("decode/search-tree", { ...params, ...strategy });
       rows.push([name, answer.text, answer.log_probability, answer.score]);
     }
     const columns = ["strategy", "answer", "total", "score"].map((key) => app.t(key));
-    const read = ([name, text, total, score]) => [name, text, formatNumber(total), formatNumber(score)];
-    const told = tableOf(columns, rows.map(read), [2, 3], "strategies");
-    fill(this.element, make("div", { class: "scroll" }, told));
-    told.viewData = rows;
-    app.addDownload({ name: app.t("strategies"), figure: told, table: { columns, rows } });
-    app.showCode({ name: app.t("strategies"), python: strategiesCode(app.run, params, chosen, WIDTHS) });
+    const formatRow = ([name, text, total, score]) => [name, text, formatNumber(total), formatNumber(score)];
+    const table = tableOf(columns, rows.map(formatRow), [2, 3], "strategies");
+    fill(this.element, make("div", { class: "scroll" }, table));
+    table.viewData = rows;
+    app.addDownload({ name: app.t("strategies"), figure: table, table: { columns, rows } });
+    app.showCode({ name: app.t("strategies"), python: strategiesCode(app.run, params, settings, WIDTHS) });
   }
 }
 
-/** One beam is greedy. */
+/** The request fields of beam search; one beam is greedy search. */
 export function strategyOf(beams) {
   return beams > 1 ? { strategy: "beam", num_beams: beams } : { strategy: "greedy" };
 }
 
-/** Rows under names; `numbers` says which columns are figures, `attributes` how a row looks. */
-export function tableOf(names, rows, numbers, look, attributes = []) {
+/** A table; `numbers` are the indices of numeric columns, `rowClasses` the CSS classes of the rows. */
+export function tableOf(names, rows, numbers, className, rowClasses = []) {
   const cell = (value, column) => make("td", { class: numbers.includes(column) ? "number" : null }, value);
-  return make("table", { class: look }, make("tr", {}, ...names.map((name) => make("th", {}, name))),
-    ...rows.map((row, place) => make("tr", { class: attributes[place] }, ...row.map(cell))));
+  return make("table", { class: className }, make("tr", {}, ...names.map((name) => make("th", {}, name))),
+    ...rows.map((row, index) => make("tr", { class: rowClasses[index] }, ...row.map(cell))));
 }

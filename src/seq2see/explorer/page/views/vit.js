@@ -1,4 +1,4 @@
-/** Images: patches and where they look, what reached the answer, and what becomes of it when patches change. */
+/** The view "Images": attention maps and rollout over patches, and predictions for covered or moved patches. */
 
 import { heatCode, regionCode, predictImageCode } from "../code/image_code.js";
 import { bars } from "../parts/bars.js";
@@ -14,221 +14,226 @@ import { tokenStrip } from "../parts/token_strip.js";
 import { strings } from "./vit_strings.js";
 
 const VIDEO_WIDTH = 900; // pixels of a video, whose frames lie side by side
-const NO_PATCH = -1; // no patch is chosen: the class token asks, or all patches on average
+const NO_PATCH = -1; // no patch is selected: the query is the class token, or the mean of all patches
 
 export const view = {
   name: "vit",
   strings,
-  state: { shows: "attention", layer: -1, head: -1, query: NO_PATCH, fusion: "mean", discard: 0, cover: "",
+  state: { overlay: "attention", layer: -1, head: -1, query: NO_PATCH, fusion: "mean", discard: 0, cover: "",
     order: "", off: false },
-  show: (place, app) => new ImagesView(place, app).open(),
+  show: (container, app) => new ImagesView(container, app).open(),
 };
 
 class ImagesView {
-  constructor(place, app) {
+  constructor(container, app) {
     const video = app.run.capabilities.includes("videos");
-    Object.assign(this, { place, app, video, hovered: NO_PATCH, word: NO_PATCH });
+    Object.assign(this, { container, app, video, hovered: NO_PATCH, word: NO_PATCH });
     this.image = patchImage({
       name: app.t("title"),
       displaySize: video ? VIDEO_WIDTH : undefined,
-      onPoint: (patch_size) => this.point(patch_size),
-      onPick: (patch_size) => this.toggleCover(patch_size),
+      onPoint: (patch) => this.point(patch),
+      onPick: (patch) => this.toggleCover(patch),
       onMove: (from, to) => this.swap(from, to),
     });
     this.readout = make("p", { class: "image-readout" });
     this.candidates = make("div", { class: "image-candidates" });
-    this.about = make("p", { class: "note" });
+    this.note = make("p", { class: "note" });
     this.board = make("div", { on: { keydown: (event) => event.key === "Escape" && this.openBoard().focus() } });
-    this.drawn = button(app.t("draw"), () => this.openBoard());
+    this.drawButton = button(app.t("draw"), () => this.openBoard());
     const serial = serialQueue();
     this.redraw = serial(() => this.draw());
     this.reloadMaps = serial(() => this.loadMaps());
-    this.region = serial(() => this.loadRegions());
+    this.showRegion = serial(() => this.loadRegions());
   }
 
   async open() {
     const { app } = this;
     this.info = await app.fetchJson("vit/info", this.params({ order: [], cover: [] }));
     const { info } = this;
-    this.ways = make("div", { class: "controls" });
-    this.controls = this.choices();
-    const left = make("div", {}, this.readout, this.image.element, this.about);
-    const page = make("div", { class: this.video ? "" : "image-page" }, left, this.candidates);
-    fill(this.place, this.sources(), this.board, this.ways, this.changes(), page);
-    if (!info.layers && !this.video) this.place.prepend(make("p", { class: "note" }, app.t("no_attention")));
+    this.overlayControls = make("div", { class: "controls" });
+    this.controls = this.createControls();
+    const leftColumn = make("div", {}, this.readout, this.image.element, this.note);
+    const page = make("div", { class: this.video ? "" : "image-page" }, leftColumn, this.candidates);
+    fill(this.container, this.sources(), this.board, this.overlayControls, this.changes(), page);
+    if (!info.layers && !this.video) this.container.prepend(make("p", { class: "note" }, app.t("no_attention")));
     await this.redraw();
   }
 
-  /** Where an image comes from: the run's own test images, a file, or the board. */
+  /** The sources of images: the test split of the run, a file, or the drawing board. */
   sources() {
     const { app, info } = this;
     const format = (value) => `${value + 1} / ${info.count}`;
-    const numbers = { name: app.t(this.video ? "video" : "image"), to: info.count - 1, format, redraw: () => this.onNewInput() };
-    const onOwnImage = fileInput(app, () => this.onOwnImage());
-    return row(info.count ? slider(app, "number", numbers) : null, onOwnImage, this.video ? null : this.drawn);
+    const sliderOptions = { name: app.t(this.video ? "video" : "image"), to: info.count - 1, format, redraw: () => this.onNewInput() };
+    const upload = fileInput(app, () => this.onUpload());
+    return row(info.count ? slider(app, "number", sliderOptions) : null, upload, this.video ? null : this.drawButton);
   }
 
-  /** What can be done to an image. */
+  /** The buttons that change an image. */
   changes() {
     const { app, info } = this;
     return row(
       button(app.t(this.video ? "shuffle_frames" : "shuffle"), () => this.shuffle()),
-      button(app.t("back"), () => this.change({ order: "" })),
+      button(app.t("reset"), () => this.change({ order: "" })),
       button(app.t("uncover"), () => this.change({ cover: "" })),
       info.positions === "none" ? null : toggle(app, "off", { name: app.t("off"), redraw: this.redraw }),
     );
   }
 
-  /** What is shown over it; `loadMaps` lays out those that the choice needs. */
-  choices() {
+  /** The controls of the overlay; `loadMaps` shows those that the selected overlay needs. */
+  createControls() {
     const { app, info, reloadMaps: redraw } = this;
-    const readout = info.positions === "none" ? [] : ["position"];
-    const shows = [...(info.layers ? ["attention", "rollout"] : []), ...readout, "bare"];
-    if (!shows.includes(app.state.shows)) app.set({ shows: shows[0] });
+    const position = info.positions === "none" ? [] : ["position"];
+    const overlays = [...(info.layers ? ["attention", "rollout"] : []), ...position, "none"];
+    if (!overlays.includes(app.state.overlay)) app.set({ overlay: overlays[0] });
     const last = Math.max(info.layers - 1, 0);
-    if (app.state.layer < 0 || app.state.layer > last) app.state.layer = last; // it says most of what was decided
-    const named = (names) => names.map((each) => [each, app.t(each)]);
-    const numbered = (count) => Array.from({ length: count }, (_, place) => [place, String(place + 1)]);
-    const heads = [[-1, app.t("mean")], ...numbered(info.heads)];
+    if (app.state.layer < 0 || app.state.layer > last) app.state.layer = last; // the default is the last layer, the closest to the prediction
+    const options = (names) => names.map((each) => [each, app.t(each)]);
+    const numberOptions = (count) => Array.from({ length: count }, (_, index) => [index, String(index + 1)]);
+    const heads = [[-1, app.t("mean")], ...numberOptions(info.heads)];
     return {
-      shows: dropdown(app, "shows", { name: app.t("shows"), options: named(shows), redraw }),
-      layer: dropdown(app, "layer", { name: app.t("layer"), options: numbered(info.layers), redraw }),
+      overlay: dropdown(app, "overlay", { name: app.t("overlay"), options: options(overlays), redraw }),
+      layer: dropdown(app, "layer", { name: app.t("layer"), options: numberOptions(info.layers), redraw }),
       head: dropdown(app, "head", { name: app.t("head"), options: heads, redraw }),
-      fusion: dropdown(app, "fusion", { name: app.t("fusion"), options: named(["mean", "min", "max"]), redraw }),
+      fusion: dropdown(app, "fusion", { name: app.t("fusion"), options: options(["mean", "min", "max"]), redraw }),
       discard: slider(app, "discard", { name: app.t("discard"), to: 0.95, step: 0.05, format: formatPercent, redraw }),
     };
   }
 
-  /** What every question says of the image. */
+  /** The fields of all requests that specify the image. */
   params(more = {}) {
     const { state, run } = this.app;
     return { run: run.id, ...(state.pixels ? { pixels: state.pixels } : { number: state.number }), order: listOf(state.order),
       cover: listOf(state.cover), ...more };
   }
 
-  /** The same of what the model makes of it, which may be told nothing of places. */
+  /** The fields of requests that run the model, with or without position embeddings. */
   modelParams(more = {}) {
-    return this.params({ positions: this.app.state.off ? "off" : "readout", ...more });
+    return this.params({ positions: this.app.state.off ? "off" : "on", ...more });
   }
 
-  /** Ask for everything anew: another image, or other patches. */
+  /** Load and draw everything for a new or changed image. */
   async draw() {
     const { app } = this;
-    const changed = Boolean(app.state.order || app.state.cover || app.state.off);
-    const bare = this.params({ order: [], cover: [] });
-    const [info, pixels, plain, other] = [
-      await app.fetchJson("vit/info", bare), await app.fetchArray("vit/image", this.params()),
-      await app.fetchJson("vit/predict", { ...bare, positions: "readout" }),
-      changed ? await app.fetchJson("vit/predict", this.modelParams()) : null,
+    const isChanged = Boolean(app.state.order || app.state.cover || app.state.off);
+    const unchangedParams = this.params({ order: [], cover: [] });
+    const [info, pixels, original, changed] = [
+      await app.fetchJson("vit/info", unchangedParams), await app.fetchArray("vit/image", this.params()),
+      await app.fetchJson("vit/predict", { ...unchangedParams, positions: "on" }),
+      isChanged ? await app.fetchJson("vit/predict", this.modelParams()) : null,
     ];
     Object.assign(this.info, info);
-    Object.assign(this, { prediction: other ?? plain, word: NO_PATCH, regions: null });
+    Object.assign(this, { prediction: changed ?? original, word: NO_PATCH, regions: null });
     this.image.show({ pixels, grid: info.grid, heat: null, covered: listOf(app.state.cover) });
-    this.about.textContent = this.imageNote(info);
-    this.drawPrediction(plain, other);
+    this.note.textContent = this.imageNote(info);
+    this.drawPrediction(original, changed);
     app.showCode({ name: app.t("prediction"), python: predictImageCode(this) });
     await this.loadMaps();
   }
 
-  /** What is known of the image itself. */
+  /** The name and the reference of the image. */
   imageNote({ name, truth }) {
-    const { word, state: { pixels } } = this.app;
-    if (truth) return `${word("name")}: ${name} · ${word("truth")}: ${truth}`;
-    return [word(this.video ? "own_video" : "onOwnImage"), fitsInLink(pixels) ? "" : word("not_kept")].filter(Boolean).join(" · ");
+    const { t, state: { pixels } } = this.app;
+    if (truth) return `${t("name")}: ${name} · ${t("truth")}: ${truth}`;
+    return [t(this.video ? "own_video" : "own_image"), fitsInLink(pixels) ? "" : t("not_in_link")].filter(Boolean).join(" · ");
   }
 
-  /** The maps of this layer or rollout, and what is asked of them now. */
+  /** Load the maps of the selected overlay, and draw them. */
   async loadMaps() {
     const { state } = this.app;
-    const { shows, layer, head, fusion, discard } = this.controls;
-    const needed = { attention: [shows, layer, head], rollout: [shows, fusion, discard] }[state.shows] ?? [shows];
-    fill(this.ways, ...(this.video ? [] : needed)); // of a video there is one thing to show
+    const { overlay, layer, head, fusion, discard } = this.controls;
+    const shown = { attention: [overlay, layer, head], rollout: [overlay, fusion, discard] }[state.overlay] ?? [overlay];
+    fill(this.overlayControls, ...(this.video ? [] : shown)); // a video has no overlay to select
     this.maps = await this.mapsOf(state);
     if (!this.maps) this.app.showCode({ name: this.app.t("title"), python: null });
     this.paint();
   }
 
-  mapsOf({ shows, layer, head, fusion, discard }) {
-    if (shows === "attention") return this.app.fetchArray("vit/attention", this.modelParams({ layer, head }));
-    if (shows === "rollout") return this.app.fetchArray("vit/rollout", this.modelParams({ fusion, discard }));
-    return shows === "position" ? this.app.fetchArray("vit/position-similarity", { run: this.app.run.id }) : null;
+  mapsOf({ overlay, layer, head, fusion, discard }) {
+    if (overlay === "attention") return this.app.fetchArray("vit/attention", this.modelParams({ layer, head }));
+    if (overlay === "rollout") return this.app.fetchArray("vit/rollout", this.modelParams({ fusion, discard }));
+    return overlay === "position" ? this.app.fetchArray("vit/position-similarity", { run: this.app.run.id }) : null;
   }
 
-  /** Show over the image where somebody looks: a word of the caption, the patch that is pointed at, or the class token. */
+  /** Draw the overlay: the attention of a caption token, of the hovered patch, or of the class token. */
   paint() {
     const { app } = this;
-    const { heat, readout } = this.word >= 0 && this.regions ? this.wordHeat() : this.maps ? this.patchHeat() : { heat: null, readout: "" };
+    const { heat, readout } = this.heat();
     this.readout.textContent = readout;
     this.image.show({ heat, chosen: this.word >= 0 ? NO_PATCH : app.state.query });
     if (this.word >= 0) app.showCode({ name: app.t("regions"), python: this.codeOf(this.word) });
     app.addDownload({ name: app.t("title"), figure: this.image.figure, table: this.image.table });
   }
 
+  heat() {
+    if (this.word >= 0 && this.regions) return this.wordHeat();
+    return this.maps ? this.patchHeat() : { heat: null, readout: "" };
+  }
+
   wordHeat() {
-    const readout = this.app.t("word_looks", { word: this.prediction.pieces[this.word].text });
+    const readout = this.app.t("word_attends_to", { word: this.prediction.tokens[this.word].text });
     return { heat: rowOf(this.regions, this.word).slice(-this.image.patches), readout };
   }
 
-  /** One row of the maps; what stands in front of the patches (the class token) has the first rows and columns. */
+  /** One row of the attention map; the first rows and columns belong to prefix tokens such as the class token. */
   patchHeat() {
     const { app, maps } = this;
     const { patches } = this.image;
-    const prefix_tokens = maps.shape[0] - patches;
-    const middle = app.state.shows === "position" ? Math.floor(patches / 2) : NO_PATCH; // without a class token to ask
-    const query = this.hovered >= 0 ? this.hovered : app.state.query >= 0 ? app.state.query : middle;
-    const across = this.info.grid[1];
-    const place = `${Math.floor(query / across) + 1},${(query % across) + 1}`;
-    const who = query >= 0 ? app.t("patch_size", { place }) : app.t(prefix_tokens ? "class" : "every");
+    const prefixCount = maps.shape[0] - patches;
+    const fallback = app.state.overlay === "position" ? Math.floor(patches / 2) : NO_PATCH; // positions have no class token
+    const query = this.hovered >= 0 ? this.hovered : app.state.query >= 0 ? app.state.query : fallback;
+    const gridWidth = this.info.grid[1];
+    const position = `${Math.floor(query / gridWidth) + 1},${(query % gridWidth) + 1}`;
+    const name = query >= 0 ? app.t("patch", { position }) : app.t(prefixCount ? "class_token" : "all_patches");
     const readout = {
-      attention: app.t(query >= 0 ? "hovered" : prefix_tokens ? "of_class" : "of_every", { place }),
-      rollout: app.t("reaches", { who }),
-      position: app.t("like", { place }),
+      attention: app.t(query >= 0 ? "patch_attends_to" : prefixCount ? "class_attends_to" : "patches_attend_to", { position }),
+      rollout: app.t("rollout_to", { name }),
+      position: app.t("similarity_to", { position }),
     };
-    const row = query >= 0 ? rowOf(maps, prefix_tokens + query) : prefix_tokens ? rowOf(maps, 0) : meanRow(maps);
-    app.showCode({ name: app.t("title"), python: heatCode(this, { query, prefix_tokens, across, patches }) });
-    return { heat: row.slice(prefix_tokens), readout: readout[app.state.shows] };
+    const row = query >= 0 ? rowOf(maps, prefixCount + query) : prefixCount ? rowOf(maps, 0) : meanRow(maps);
+    app.showCode({ name: app.t("title"), python: heatCode(this, { query, prefixCount, gridWidth, patches }) });
+    return { heat: row.slice(prefixCount), readout: readout[app.state.overlay] };
   }
 
-  point(patch_size) {
-    this.hovered = patch_size;
+  point(patch) {
+    this.hovered = patch;
     if (this.maps) this.paint();
   }
 
-  /** What the model says, of the image as it is and as it was changed. */
-  drawPrediction(plain, other) {
+  /** The predictions for the original and for the changed image. */
+  drawPrediction(original, changed) {
     const { app } = this;
     const parts = [make("h2", {}, app.t("prediction"))];
-    for (const [name, prediction] of [["original", plain], ["changed", other]]) {
+    for (const [name, prediction] of [["original", original], ["changed", changed]]) {
       if (!prediction) continue;
       parts.push(make("h3", {}, app.t(name)), make("p", { class: "image-prediction", "data-prediction": name }, prediction.text));
       if (prediction.candidates.length) {
         const chart = bars({ name: app.t(name), labels: prediction.candidates.map((each) => each.text),
-          values: prediction.candidates.map((each) => each.probability), max: 1, readout: formatPercent, narrow: true });
+          values: prediction.candidates.map((each) => each.probability), max: 1, format: formatPercent, narrow: true });
         parts.push(chart.element);
         app.addDownload({ key: name, name: `${app.t("prediction")} (${app.t(name)})`, figure: chart.svg, table: chart.table });
       }
     }
-    if (!other) app.addDownload({ key: "changed" });
-    if (!other) parts.push(make("p", { class: "note" }, app.t(this.video ? "unchanged_video" : "unchanged")));
+    if (!changed) app.addDownload({ key: "changed" });
+    if (!changed) parts.push(make("p", { class: "note" }, app.t(this.video ? "unchangedvideo" : "unchanged")));
     if (this.info.generates && app.run.capabilities.includes("attention"))
-      parts.push(make("p", { class: "note" }, app.t("caption")), this.captionStrip(other ?? plain));
+      parts.push(make("p", { class: "note" }, app.t("caption_help")), this.captionStrip(changed ?? original));
     fill(this.candidates, ...parts);
   }
 
   captionStrip(prediction) {
-    const name = this.app.t("caption");
-    const strip = tokenStrip({ name, tokens: prediction.pieces.map((each) => ({ text: each.text, note: formatPercent(each.probability) })),
+    const name = this.app.t("caption_help");
+    const strip = tokenStrip({ name, tokens: prediction.tokens.map((each) => ({ text: each.text, note: formatPercent(each.probability) })),
       onPoint: (word) => {
         this.word = word;
-        this.reportErrors(this.region);
+        this.reportErrors(this.showRegion);
       } });
-    const rows = prediction.pieces.map(({ text, probability }) => [text, probability]);
+    const rows = prediction.tokens.map(({ text, probability }) => [text, probability]);
     this.app.addDownload({ name, figure: strip, table: { columns: [name, "p"], rows } });
-    this.app.showCode({ name: this.app.t("regions"), python: prediction.pieces.length ? this.codeOf(0) : null });
+    this.app.showCode({ name: this.app.t("regions"), python: prediction.tokens.length ? this.codeOf(0) : null });
     return strip;
   }
 
-  /** The code for where the model looked when it wrote a word. */
+  /** The Python code for the attention map of a caption token. */
   codeOf(word) {
     return regionCode(this, { word, patches: this.image.patches });
   }
@@ -238,16 +243,17 @@ class ImagesView {
     this.paint();
   }
 
-  toggleCover(patch_size) {
+  toggleCover(patch) {
     const covered = listOf(this.app.state.cover);
-    const without = covered.filter((each) => each !== patch_size);
-    this.change({ cover: (without.length < covered.length ? without : [...covered, patch_size].sort((one, other) => one - other)).join(".") });
+    const remaining = covered.filter((each) => each !== patch);
+    const cover = remaining.length < covered.length ? remaining : [...covered, patch].sort((one, other) => one - other);
+    this.change({ cover: cover.join(".") });
   }
 
   swap(from, to) {
     const order = this.orderNow();
     [order[from], order[to]] = [order[to], order[from]];
-    this.change({ order: order.every((patch_size, place) => patch_size === place) ? "" : order.join(".") });
+    this.change({ order: order.every((patch, index) => patch === index) ? "" : order.join(".") });
   }
 
   shuffle() {
@@ -256,7 +262,7 @@ class ImagesView {
 
   orderNow() {
     const order = listOf(this.app.state.order);
-    return order.length ? order : Array.from({ length: this.image.patches }, (_, place) => place);
+    return order.length ? order : Array.from({ length: this.image.patches }, (_, index) => index);
   }
 
   async change(changes) {
@@ -264,32 +270,32 @@ class ImagesView {
     await this.reportErrors(this.redraw);
   }
 
-  /** Another test image: what was changed in the last one is undone. */
+  /** A new test image: reset all changes of patches. */
   onNewInput() {
     this.app.set({ pixels: "", order: "", cover: "" });
     return this.redraw();
   }
 
-  /** An image or a video that no number names. */
-  async onOwnImage() {
+  /** A new uploaded or drawn image. */
+  async onUpload() {
     this.app.set({ order: "", cover: "" });
     await this.reportErrors(this.redraw);
   }
 
-  /** Open the board, or close it; gives the button that does. */
+  /** Open or close the drawing board, and return its button. */
   openBoard() {
-    if (this.board.hasChildNodes()) return fill(this.board) && this.drawn;
+    if (this.board.hasChildNodes()) return fill(this.board) && this.drawButton;
     const { image_size, channels } = this.info;
     const board = drawingBoard({ imageSize: image_size, channels, t: this.app.t, onChange: (pixels) => {
       storePixels(this.app, pixels);
-      this.onOwnImage();
+      this.onUpload();
     } });
     board.load(this.image.options.pixels);
     fill(this.board, board.element);
-    return this.drawn;
+    return this.drawButton;
   }
 
-  /** What goes wrong is told where the view stands. */
+  /** Run an asynchronous action, and show its errors. */
   reportErrors(action) {
     return action().catch(this.app.showError);
   }

@@ -1,55 +1,58 @@
-/** What the view of images says. */
+/** The texts of the view "Images". */
 
 export const strings = {
   en: {
     title: "Images",
-    hint: "Cover what is looked at most, and see whether the answer changes: looking is not yet using.",
+    hint: "Cover the patches with the largest attention weights: does the prediction change? Attention is not always used.",
     help_text:
-      "A Vision Transformer cuts an image into patches and reads them like the words of a sentence. Point at a patch to " +
-      "see where it looks: bright patches are looked at. With nothing pointed at, the class token is shown, from which the " +
-      "label is told. “Rollout” follows attention back through all layers; “position” shows which places look alike to " +
-      "the model before it has seen anything.\n" +
-      "Press a patch to cover it, drag it to another place (keyboard: arrows, Enter, Shift+arrows), and see the answer change. " +
-      "A video is shown as a row of its frames, which can be covered and moved as patches can.",
-    draw: "draw", name: "called", truth: "truly", own: "your image", own_video: "your video",
-    shows: "show", attention: "attention", rollout: "rollout", position: "position", bare: "image only",
-    layer: "layer", head: "head", mean: "mean", fusion: "heads by", min: "smallest", max: "largest", discard: "discard",
-    class: "class token", every: "all patches on average", patch: "patch {place}",
-    pointed: "patch {place} looks at", of_class: "The class token looks at", of_every: "All patches look, on average, at",
-    reaches: "What has reached {who} through all layers", like: "How alike the place {place} is to each",
-    shuffle: "shuffle patches", shuffle_frames: "shuffle frames", back: "put back", uncover: "uncover all", off: "positions off",
-    prediction: "What the model says", original: "as it is", changed: "changed",
-    caption: "Point at a word: where did the model look when it wrote it?",
-    regions: "Where a word looked", word_looks: "“{word}” looks at",
-    unchanged: "Cover or move patches, and the answer to the changed image stands beside.",
-    unchanged_video: "Cover or move frames, and the answer to the changed video stands beside.",
-    no_attention: "This model has no attention: it is a convolutional network. Patches can still be covered and moved.",
-    board: "board to draw on", board_help: "Draw with the mouse; or move with the arrow keys and paint with Space.",
-    ink: "color", ink_number: "color {number}", shape_circle: "circle", shape_square: "square", shape_triangle: "triangle",
+      "A Vision Transformer (ViT) splits an image into patches and processes them as a sequence of tokens. Point at a patch to " +
+      "see its attention map: bright patches have large weights. By default the map of the class token is shown, from which " +
+      "the label is predicted. “Rollout” combines the attention of all layers; “position” shows the similarity of the " +
+      "position embeddings.\n" +
+      "Click a patch to cover it, drag it to another position (keyboard: arrows, Enter, Shift+arrows), and compare the " +
+      "predictions. A video is shown as a row of frames, which can be covered and moved in the same way.",
+    draw: "draw", name: "name", truth: "reference", own_image: "your image", own_video: "your video",
+    overlay: "overlay", attention: "attention", rollout: "rollout", position: "position embeddings", none: "none",
+    layer: "layer", head: "head", mean: "mean", fusion: "head fusion", min: "minimum", max: "maximum", discard: "discard ratio",
+    class_token: "the class token", all_patches: "all patches (mean)", patch: "patch {position}",
+    patch_attends_to: "Attention weights of patch {position}", class_attends_to: "Attention weights of the class token",
+    patches_attend_to: "Mean attention weights of all patches",
+    rollout_to: "Attention rollout to {name}", similarity_to: "Similarity of the position embeddings to that of patch {position}",
+    shuffle: "shuffle patches", shuffle_frames: "shuffle frames", reset: "reset order", uncover: "uncover all",
+    off: "without position embeddings",
+    prediction: "Prediction", original: "original", changed: "changed",
+    caption_help: "Point at a token of the caption to see its attention map.",
+    regions: "Attention map of a token", word_attends_to: "Attention weights of “{word}”",
+    unchanged: "Cover or move patches to compare the predictions.",
+    unchanged_video: "Cover or move frames to compare the predictions.",
+    no_attention: "This model has no attention layers: it is a convolutional network. Patches can still be covered and moved.",
+    board: "drawing board", board_help: "Draw with the mouse, or move with the arrow keys and paint with Space.",
+    pen_color: "color", pen_number: "color {number}", shape_circle: "circle", shape_square: "square", shape_triangle: "triangle",
     shape_cross: "cross", shape_ring: "ring", shape_nothing: "empty",
   },
   zh: {
-    title: "图像",
-    hint: "遮住最受关注的地方，看答案变不变：看了，不等于用上了。",
+    title: "图片",
+    hint: "遮住注意力权重最大的图块，预测会变吗？有注意力不等于被用到。",
     help_text:
-      "视觉 Transformer（ViT）把图像切成图块，像读句子里的词一样读它们。指向一个图块，看它关注哪里：越亮的图块越受关注。" +
-      "没有指向任何图块时，显示的是类别词元（class token），标签由它得出。“注意力展开（rollout）”把注意力穿过所有层追溯回去；" +
-      "“位置”显示模型在看到任何内容之前，觉得哪些位置彼此相似。\n" +
-      "点击图块可以遮住它，拖动可以换位置（键盘：方向键、回车、Shift+方向键），看答案怎样变化。短片显示为一排帧，" +
-      "每一帧都可以像图块一样遮住和移动。",
-    draw: "画图", name: "名称", truth: "正确答案", own: "你的图像", own_video: "你的短片",
-    shows: "显示", attention: "注意力", rollout: "注意力展开", position: "位置", bare: "仅图像",
-    layer: "层", head: "头", mean: "平均", fusion: "合并各头", min: "取最小", max: "取最大", discard: "舍弃",
-    class: "类别词元", every: "所有图块的平均", patch: "图块 {place}",
-    pointed: "图块 {place} 关注", of_class: "类别词元关注", of_every: "所有图块平均关注",
-    reaches: "经过所有层到达{who}的", like: "位置 {place} 与各处的相似度",
-    shuffle: "打乱图块", shuffle_frames: "打乱各帧", back: "还原", uncover: "全部揭开", off: "关闭位置",
-    prediction: "模型的回答", original: "原图", changed: "改动后", caption: "指向一个词：模型写它时看了哪里？",
-    regions: "写一个词时看了哪里", word_looks: "写“{word}”时关注", unchanged: "遮住或移动图块，改动后的答案会并排显示。",
-    unchanged_video: "遮住或移动帧，改动后的答案会并排显示。",
-    no_attention: "这个模型没有注意力：它是卷积网络。图块仍然可以遮住和移动。",
+      "视觉 Transformer（ViT）把图片切成图块，当作词元序列处理。指向一个图块，可看到它的注意力图：越亮的图块权重越大。" +
+      "默认显示类别词元（class token）的注意力图，标签由它预测。“注意力展开（rollout）”合并所有层的注意力；" +
+      "“位置嵌入”显示各位置嵌入的相似度。\n" +
+      "点击图块可以遮住它，拖动可以换位置（键盘：方向键、回车、Shift+方向键），比较预测的变化。视频显示为一排帧，" +
+      "每一帧也可以遮住和移动。",
+    draw: "画图", name: "名称", truth: "参考答案", own_image: "你的图片", own_video: "你的视频",
+    overlay: "叠加显示", attention: "注意力", rollout: "注意力展开", position: "位置嵌入", none: "无",
+    layer: "层", head: "头", mean: "平均", fusion: "合并各头", min: "最小值", max: "最大值", discard: "舍弃比例",
+    class_token: "类别词元", all_patches: "所有图块（平均）", patch: "图块 {position}",
+    patch_attends_to: "图块 {position} 的注意力权重", class_attends_to: "类别词元的注意力权重",
+    patches_attend_to: "所有图块的平均注意力权重",
+    rollout_to: "到{name}的注意力展开", similarity_to: "各位置嵌入与图块 {position} 的位置嵌入的相似度",
+    shuffle: "打乱图块", shuffle_frames: "打乱各帧", reset: "还原顺序", uncover: "全部揭开", off: "不用位置嵌入",
+    prediction: "预测", original: "原图", changed: "改动后", caption_help: "指向描述中的一个词元，可看到它的注意力图。",
+    regions: "一个词元的注意力图", word_attends_to: "“{word}”的注意力权重", unchanged: "遮住或移动图块，比较预测的变化。",
+    unchanged_video: "遮住或移动帧，比较预测的变化。",
+    no_attention: "这个模型没有注意力层：它是卷积网络。图块仍然可以遮住和移动。",
     board: "画板", board_help: "用鼠标画；或用方向键移动，空格键落笔。",
-    ink: "颜色", ink_number: "颜色 {number}", shape_circle: "圆", shape_square: "方块", shape_triangle: "三角",
+    pen_color: "颜色", pen_number: "颜色 {number}", shape_circle: "圆", shape_square: "方块", shape_triangle: "三角",
     shape_cross: "十字", shape_ring: "圆环", shape_nothing: "空白",
   },
 };
