@@ -294,7 +294,7 @@ def embedding_lookups() -> Iterator[dict[str, Any]]:
     """A token's vector, and sines and cosines of its time."""
     table, positions = nn.Embedding(32_000, 512, **BF16), SinusoidalPositions(512).to("cuda")
     embedding = TokenEmbedding(table, positions, 0.1).eval()
-    lookup = EmbeddingTables(table.weight, embedding.scale, "sines", positions.frequencies)
+    lookup = EmbeddingTables(table.weight, embedding.scale, "sinusoidal", positions.frequencies)
     tokens, times = torch.full((1, 1), 5, device="cuda"), torch.full((1,), 7, device="cuda")
     with torch.no_grad():
         plain = microseconds(lambda: embedding.embed_at(tokens, times[:, None]))

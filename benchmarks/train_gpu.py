@@ -35,7 +35,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.recipes.registry import recipe
 from seq2see.runs.prepare import prepare
 from seq2see.sequences.packed import PackedSampler
-from seq2see.training.cuda_graphs import GraphedStep
+from seq2see.training.cuda_graphs import GraphedCallable
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken, Objective
 from seq2see.training.settings import Training
@@ -145,7 +145,7 @@ def peer(model: Any) -> tuple[Step, Step]:
         optimizer.zero_grad(set_to_none=True)
         return loss.detach()
 
-    return step, GraphedStep(step, nullcontext)
+    return step, GraphedCallable(step, nullcontext)
 
 
 SEQ2SEE = {"seq2see": False, "seq2see, compiled": True}

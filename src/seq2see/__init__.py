@@ -13,8 +13,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# What `import seq2see` offers, and where it lives. It is imported when it is first used, so that
-# `seq2see --help` does not wait for torch.
+# The public names and their modules. They are imported on first use, so that `seq2see --help` does not import torch.
 _PUBLIC = {
     "train": "seq2see.api",
     "load": "seq2see.explorer.notebook",

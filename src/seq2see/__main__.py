@@ -1,4 +1,4 @@
-"""`python -m seq2see` is the command `seq2see`, for whoever has it in no folder that is searched for programs."""
+"""`python -m seq2see` runs the command `seq2see`, if its folder is not on the search path."""
 
 from seq2see.cli import main
 

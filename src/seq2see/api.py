@@ -1,4 +1,4 @@
-"""What `import seq2see` offers: the verbs of the command line, from Python."""
+"""The Python interface of `import seq2see`: train, evaluate and load."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ Data = str | Path | Sequence[str | Path]
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its folder, its model and its scores."""
+    """A finished run with its folder, model and scores."""
 
     folder: Path
 
     def model(self) -> Model:
         """The trained model."""
-        from seq2see.explorer.notebook import load  # who only trains does not wait for what comes after
+        from seq2see.explorer.notebook import load  # imported here, so that training alone does not load it
 
         return load(self.folder)
 
     def evaluate(self) -> dict[str, Any]:
-        """Score it on its test splits."""
-        from seq2see.runs.evaluate import evaluate  # likewise
+        """Score the run on its test splits."""
+        from seq2see.runs.evaluate import evaluate  # imported here for the same reason
 
         run = RunFolder(self.folder)
         scores = evaluate(run)
@@ -59,9 +59,9 @@ def train(
     set: Mapping[str, Any] | None = None,
     listener: ProgressListener | None = None,
 ) -> Run:
-    """Train a recipe (a name, a TOML file or a `Recipe`), on your own data if you give some.
+    """Train a recipe (a name, a TOML file or a `Recipe`), optionally on your own data.
 
-    The terminal or notebook shows how it goes, unless an audience of your own watches.
+    Progress is shown in the terminal or notebook, unless a `listener` is given.
     """
     files = [data] if isinstance(data, str | Path) else list(data or [])
     resolved, folder = resolve(name, files, set or {}), Path(out) if out else None
@@ -75,7 +75,7 @@ def train(
 
 
 def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapping[str, Any]) -> Recipe:
-    """The recipe that a name, data files and changed settings ask for together."""
+    """The recipe with the given name, data files and changed settings."""
     base = name if isinstance(name, Recipe) else recipe(name)
     if data:
         corpus = user_data(base, tuple(map(str, data)))
@@ -93,7 +93,7 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
 
 
 def user_data(base: Recipe, paths: tuple[str, ...]) -> UserData:
-    """Files of the user's own, as this recipe reads them."""
+    """The corpus of user files for this recipe."""
     if isinstance(base.target, Series):
         return UserSeries(paths=paths)
     if isinstance(base.source, VideoSource):
@@ -110,30 +110,30 @@ def user_data(base: Recipe, paths: tuple[str, ...]) -> UserData:
 
 
 def user_images(paths: tuple[str, ...], kind: type[UserImages]) -> UserImages:
-    """A set of the user's own; several would have to say which is for what."""
+    """The corpus of one user folder of images; several folders would be ambiguous."""
     if len(paths) > 1:
         raise UserError(
-            f"{len(paths)} sets of images were given, and one is read.",
+            f"{len(paths)} image folders were given, but only one is allowed.",
             location=", ".join(paths),
-            hint="Give one folder; images to test on are named by --set corpus.test=FOLDER.",
+            hint="Name one folder; set test images with --set corpus.test=FOLDER.",
         )
     return kind(paths=paths)
 
 
 def _with_absolute_paths(corpus: UserData) -> UserData:
-    """The same files by their full paths, so that the stored recipe can be run again from any folder."""
-    full = {}
+    """The corpus with absolute paths, so that the stored recipe can be trained from any folder."""
+    absolute = {}
     for name in ("paths", "valid", "test"):
         paths = [Path(path) for path in getattr(corpus, name)]
         for path in paths:
             if not path.exists():
                 raise missing_file(path)
-        full[name] = tuple(str(path.absolute()) for path in paths)
-    return corpus.model_copy(update=full)
+        absolute[name] = tuple(str(path.absolute()) for path in paths)
+    return corpus.model_copy(update=absolute)
 
 
 def recipe_of(name: str) -> Recipe:
-    """The recipe of a run, or the recipe of that name."""
+    """The recipe of a run, or the recipe with this name."""
     try:
         return find_run(name).recipe()
     except UserError:

@@ -1,54 +1,55 @@
-"""How well a page can be read from the last row: size and contrast of every text, and what runs into what."""
+"""The legibility of a page: size and contrast of every text, overlapping texts, and the width of the page."""
 
 from __future__ import annotations
 
 from typing import Any
 
 MIN_SIZE, MIN_CONTRAST = 12, 4.5
-"""Pixels at zoom 1; and the ratio that WCAG 2.2 asks for (1.4.3)."""
+"""Pixels at zoom 1; and the ratio of WCAG 2.2 (1.4.3)."""
 
-READ = """([least, contrast]) => {
+READ = """([minSize, minContrast]) => {
   const parsed = (color) => (color.match(/[\\d.]+/g) ?? [0, 0, 0, 0]).map(Number);
   const over = ([r, g, b, alpha = 1], under) =>
     [r, g, b].map((part, index) => part * alpha + under[index] * (1 - alpha));
   const linear = (part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-  const light = (color) => {
+  const luminance = (color) => {
     const [r, g, b] = color.map((part) => linear(part / 255));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const opacity = (element) => Number(getComputedStyle(element).opacity);
-  const shining = (element) => (element ? opacity(element) * shining(element.parentElement) : 1);
-  const ground = (element) => {
+  const totalOpacity = (element) => (element ? opacity(element) * totalOpacity(element.parentElement) : 1);
+  const backgroundOf = (element) => {
     if (!element) return [255, 255, 255];
-    const own = parsed(getComputedStyle(element).backgroundColor);
-    return own.length === 4 && own[3] < 1 ? over(own, ground(element.parentElement)) : own.slice(0, 3);
+    const color = parsed(getComputedStyle(element).backgroundColor);
+    return color.length === 4 && color[3] < 1 ? over(color, backgroundOf(element.parentElement)) : color.slice(0, 3);
   };
   const middle = ({ left, right, top, bottom }) => [(left + right) / 2, (top + bottom) / 2];
   const isUnder = (shape, [x, y]) => {
     const { left, right, top, bottom } = shape.getBoundingClientRect();
     return left <= x && x <= right && top <= y && y <= bottom;
   };
-  const under = (text) => {  // the last shape beside it that lies under its middle, else the page
+  const backgroundOfText = (text) => {  // the last sibling shape under its center, else the page
     const shapes = [...text.parentElement.querySelectorAll(":scope > rect")];
     const found = shapes.findLast((shape) => isUnder(shape, middle(text.getBoundingClientRect())));
-    return found ? parsed(getComputedStyle(found).fill).slice(0, 3) : ground(text.closest("svg").parentElement);
+    return found ? parsed(getComputedStyle(found).fill).slice(0, 3) : backgroundOf(text.closest("svg").parentElement);
   };
   const contrastOf = (element) => {
     const drawn = element instanceof SVGElement;
     const style = getComputedStyle(element);
-    const behind = drawn ? under(element) : ground(element);
-    const ink = over([...parsed(drawn ? style.fill : style.color).slice(0, 3), shining(element)], behind);
-    const [one, other] = [light(ink), light(behind)].sort((first, second) => second - first);
+    const background = drawn ? backgroundOfText(element) : backgroundOf(element);
+    const color = parsed(drawn ? style.fill : style.color).slice(0, 3);
+    const foreground = over([...color, totalOpacity(element)], background);
+    const [one, other] = [luminance(foreground), luminance(background)].sort((first, second) => second - first);
     return (one + 0.05) / (other + 0.05);
   };
-  const leftOut = "title, script, option, math, .live, .skip, [aria-hidden], button:disabled";
+  const excluded = "title, script, option, math, .live, .skip-link, [aria-hidden], button:disabled";
   const texts = [];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const { currentNode: node } = walker;
     const element = node.parentElement;
-    const isSeen = element.checkVisibility({ visibilityProperty: true });
-    if (node.data.trim() && isSeen && !element.closest(leftOut)) texts.push([node, element]);
+    const isVisible = element.checkVisibility({ visibilityProperty: true });
+    if (node.data.trim() && isVisible && !element.closest(excluded)) texts.push([node, element]);
   }
   const named = (node, value) => [node.data.trim().slice(0, 30), Number(value.toFixed(2))];
   const size = (element) => parseFloat(getComputedStyle(element).fontSize)
@@ -58,18 +59,18 @@ READ = """([least, contrast]) => {
     range.selectNodeContents(node);
     return [...range.getClientRects()].filter(({ width }) => width > 1).map((rect) => [rect, node, element]);
   }).sort(([one], [other]) => one.top - other.top);
-  const scrolled = ".scroll, .strip-window, .hand-strip, .thumbnails, .chart-box, .bars-box";
+  const scrolled = ".scroll, .strip-window, .single-head-strip, .thumbnails, .chart-box, .bars-box";
   const collide = (one, other) => Math.min(one.right, other.right) - Math.max(one.left, other.left) > 3
     && Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > Math.min(one.height, other.height) / 2;
-  const pairs = boxes.flatMap(([rect, node, element], place) => {
-    const next = boxes.slice(place + 1, place + 60).filter(([, other, otherElement]) =>
-      other !== node && element.closest(scrolled) === otherElement.closest(scrolled)); // else it may be scrolled away
+  const pairs = boxes.flatMap(([rect, node, element], index) => {
+    const next = boxes.slice(index + 1, index + 60).filter(([, other, otherElement]) =>
+      other !== node && element.closest(scrolled) === otherElement.closest(scrolled)); // else one of them may be scrolled away
     return next.filter(([other]) => collide(rect, other)).map(([, other]) => [node.data, other.data]);
   });
   const wide = document.documentElement.scrollWidth;
   return {
-    small: texts.map(([node, element]) => named(node, size(element))).filter(([, found]) => found < least - 0.05),
-    pale: texts.map(([node, element]) => named(node, contrastOf(element))).filter(([, found]) => found < contrast),
+    small: texts.map(([node, element]) => named(node, size(element))).filter(([, found]) => found < minSize - 0.05),
+    pale: texts.map(([node, element]) => named(node, contrastOf(element))).filter(([, found]) => found < minContrast),
     over: pairs,
     wide: wide > innerWidth ? [wide] : [],
   };
@@ -77,5 +78,5 @@ READ = """([least, contrast]) => {
 
 
 def readability(page: Any) -> dict[str, list[Any]]:
-    """What cannot be read: texts that are `small` or `pale`, that lie `over` each other, and a page too `wide`."""
+    """The faults of a page: texts that are too `small` or `pale`, or `over`lap, and the width of a page that is too `wide`."""
     return page.evaluate(READ, [MIN_SIZE, MIN_CONTRAST])

@@ -1,28 +1,28 @@
-"""Reading what a page shows as data: a canvas or a chart carries its numbers in `element.view_data`."""
+"""Access to the data of a page: a canvas or a chart has its numbers in `element.viewData`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-PLAIN = """element => JSON.parse(JSON.stringify(element.shown, (key, value) => {
+PLAIN = """element => JSON.parse(JSON.stringify(element.viewData, (key, value) => {
   if (ArrayBuffer.isView(value)) return Array.from(value);
   return typeof value === "number" && !isFinite(value) ? String(value) : value;
 }))"""
 
 
 def view_data(page: Any, selector: str) -> Any:
-    """What the first element of a selector shows."""
+    """The data of the first element of a selector."""
     return page.locator(selector).first.evaluate(PLAIN)
 
 
 def link_state(page: Any) -> dict[str, str]:
-    """What the address says."""
+    """The state in the address."""
     return page.evaluate("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))")
 
 
 def press(page: Any, *keys: str) -> None:
-    """One key after another."""
+    """Press some keys."""
     for key in keys:
         page.keyboard.press(key)
 
@@ -34,63 +34,64 @@ WAIT_SCRIPT = """async ([argument, milliseconds]) => {
       const found = (EXPRESSION);
       if (typeof found === "function" ? found(argument) : found) return null;
     } catch (thrown) {
-      error = ` (${thrown.message})`; // such as what is not there yet
+      error = ` (${thrown.message})`; // for example a missing element
     }
-    if (Date.now() > end) return `it never came to hold${error}`;
+    if (Date.now() > end) return `timeout${error}`;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }"""
 
 
 def views_of(page: Any) -> list[str]:
-    """The views that the menu offers of a run."""
+    """The views in the menu of a run."""
     return page.locator("nav a[data-view]").evaluate_all("links => links.map((link) => link.dataset.view)")
 
 
 def wait_until(page: Any, expression: str, argument: Any = None, milliseconds: int = 10_000) -> None:
-    """Wait until an expression or a function of the page holds.
+    """Wait until an expression or a function is true in the page.
 
-    Playwright's own way would need `eval`, which our policy forbids; and a page asks itself faster than we can ask it.
+    Playwright's `wait_for_function` needs `eval`, which the content security policy forbids; polling in the page is also
+    faster.
     """
     failed = page.evaluate(WAIT_SCRIPT.replace("EXPRESSION", expression), [argument, milliseconds])
     assert failed is None, f"{failed}: {expression}"
 
 
 FOLLOW_SCRIPT = """(link) => {
-  for (const each of document.querySelectorAll(".view, .complaint")) each.remove();
+  for (const each of document.querySelectorAll(".view, .error")) each.remove();
   scrollTo(0, 0);
   if (location.hash === `#${link}`) dispatchEvent(new PopStateEvent("popstate"));
   else location.hash = link;
 }"""
-IS_DRAWN = "document.querySelector('section.view:not([aria-busy]), .complaint')?.offsetHeight > 0"
+IS_DRAWN = "document.querySelector('section.view:not([aria-busy]), .error')?.offsetHeight > 0"
 
 
 def follow_link(page: Any, link: str, milliseconds: int = 10_000) -> None:
-    """A page that is open follows a link, and what it asks for is drawn when this returns."""
+    """Follow a link in an open page, and wait until its view is drawn."""
     page.evaluate(FOLLOW_SCRIPT, link)
     wait_until(page, IS_DRAWN, milliseconds=milliseconds)
 
 
 HOLD_SCRIPT = """(route) => {
   const fetched = window.fetch;
-  window.fetch = async (address, given) => {
-    const answer = fetched(address, given);
-    if (address !== `/api/${route}` || window.fetch === fetched) return answer;
+  window.fetch = async (url, options) => {
+    const response = fetched(url, options);
+    if (url !== `/api/${route}` || window.fetch === fetched) return response;
     window.fetch = fetched;
-    await new Promise((resolve) => (window.letGo = resolve));
-    return answer;
+    await new Promise((resolve) => (window.release = resolve));
+    return response;
   };
 }"""
 RESPONSE_TIME = 250
-"""Milliseconds in which a question that is not held back is answered."""
+"""Milliseconds after which a response that is not delayed has arrived."""
 
 
 def delayed_response(page: Any, route: str) -> Callable[[], None]:
-    """The next answer to a question is held back until it is let go: what was asked after it may be answered first."""
+    """Delay the next response of a route until the returned function is called: later requests may be answered first."""
     page.evaluate(HOLD_SCRIPT, route)
 
-    def let_go() -> None:
-        wait_until(page, "'letGo' in window")
-        page.evaluate("() => { window.letGo(); delete window.letGo; }")
+    def release() -> None:
+        wait_until(page, "'release' in window")
+        page.evaluate("() => { window.release(); delete window.release; }")
 
-    return let_go
+    return release

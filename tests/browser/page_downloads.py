@@ -1,4 +1,4 @@
-"""Taking home all that a page offers, without the browser's own downloads, which are made to be slow."""
+"""All downloads of a page, without the downloads of the browser, which are slow."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from PIL import Image
 SVG = "{http://www.w3.org/2000/svg}"
 
 COLLECT_DOWNLOADS = """async (kinds) => {
-  const [made, clicked] = [URL.createObjectURL, HTMLAnchorElement.prototype.click];
+  const [createObjectURL, click] = [URL.createObjectURL, HTMLAnchorElement.prototype.click];
   HTMLAnchorElement.prototype.click = () => {};
-  const taken = [];
-  for (const offer of document.querySelectorAll(".downloads")) {
+  const downloads = [];
+  for (const download of document.querySelectorAll(".downloads")) {
     const files = {};
-    for (const button of offer.querySelectorAll("button")) {
+    for (const button of download.querySelectorAll("button")) {
       if (!kinds.includes(button.dataset.kind)) continue;
       const blob = await new Promise((resolve) => {
-        URL.createObjectURL = (each) => (resolve(each), made.call(URL, each));
+        URL.createObjectURL = (each) => (resolve(each), createObjectURL.call(URL, each));
         button.click();
       });
       const bytes = new Uint8Array(await blob.arrayBuffer());
@@ -32,16 +32,16 @@ COLLECT_DOWNLOADS = """async (kinds) => {
       for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
       files[button.dataset.kind] = btoa(text);
     }
-    taken.push([offer.querySelector("span").textContent, files]);
+    downloads.push([download.querySelector("span").textContent, files]);
   }
-  [URL.createObjectURL, HTMLAnchorElement.prototype.click] = [made, clicked];
-  return taken;
+  [URL.createObjectURL, HTMLAnchorElement.prototype.click] = [createObjectURL, click];
+  return downloads;
 }"""
 
 
 @dataclass(frozen=True)
 class PageDownload:
-    """One thing that can be taken home, as the files that its buttons give."""
+    """One download, with the files of its buttons."""
 
     name: str
     files: dict[str, bytes]
@@ -53,24 +53,24 @@ class PageDownload:
 
     @property
     def texts(self) -> list[str]:
-        """What is written in the SVG."""
+        """The texts of the SVG."""
         return [each.text or "" for each in self.drawing.iter(f"{SVG}text")]
 
     @cached_property
     def image(self) -> np.ndarray:
-        """The PNG, as brightnesses."""
+        """The PNG in gray."""
         return np.asarray(Image.open(io.BytesIO(self.files["PNG"])).convert("L"))
 
     @cached_property
     def table(self) -> list[list[str]]:
-        """The CSV, the names of its columns first."""
+        """The CSV; the first row are the column names."""
         text = self.files["CSV"].decode("utf-8")
-        assert text.startswith("\ufeff")  # so that a spreadsheet reads the Chinese in it
+        assert text.startswith("\ufeff")  # so that a spreadsheet reads Chinese text
         return list(csv.reader(io.StringIO(text.removeprefix("\ufeff"))))
 
 
 def page_downloads(page: Any, *kinds: str) -> dict[str, PageDownload]:
-    """All that a view offers, by name; of all three kinds unless some are named."""
-    taken = page.evaluate(COLLECT_DOWNLOADS, list(kinds or ("PNG", "SVG", "CSV")))
-    decoded = {name: {kind: base64.b64decode(content) for kind, content in files.items()} for name, files in taken}
+    """All downloads of a view by name, of all three kinds by default."""
+    downloads = page.evaluate(COLLECT_DOWNLOADS, list(kinds or ("PNG", "SVG", "CSV")))
+    decoded = {name: {kind: base64.b64decode(content) for kind, content in files.items()} for name, files in downloads}
     return {name: PageDownload(name, files) for name, files in decoded.items()}

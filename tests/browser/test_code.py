@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 from page_code import KEPT, MAX_LINE_LENGTH, code_of, run_code, runs_folder
-from page_data import shown, wait_until
+from page_data import view_data, wait_until
 
 import seq2see
 from seq2see.explorer.offline import saved_page
@@ -22,7 +22,7 @@ FAMILIES = list(TEXTS)
 SOME = ("recurrent", "bert", "vit")
 """Whose views differ most."""
 HOSTILE = f'"it\'s" \\n \\\n\t猫\u202e{SCRIPT}\'\'\'""" {{x}}'
-MATRIX, BARS, STRIP, IMAGE = ".attention-image canvas", "svg.bars", ".surprisal", ".image-canvas"
+MATRIX, BARS, STRIP, IMAGE = ".attention-figure canvas", "svg.bars", ".surprisal", ".image-canvas"
 NEAR = {"rtol": 1e-5, "atol": 1e-5}
 
 
@@ -44,7 +44,7 @@ def look(open_view, page):
 
 
 def close(page, selector, values):
-    np.testing.assert_allclose(shown(page, selector)["values"], np.asarray(values).flatten(), **NEAR)
+    np.testing.assert_allclose(view_data(page, selector)["values"], np.asarray(values).flatten(), **NEAR)
 
 
 @pytest.mark.parametrize("run", SOME)
@@ -61,7 +61,7 @@ def test_attention_and_one_head(look, page, runs, run):
     if told["distance"]:
         np.testing.assert_allclose(first[1], told["distance"], **NEAR)
     by_hand = look("single-head", run, "One head by hand", layer=0, query=1)
-    steps = shown(page, ".hand-table")
+    steps = view_data(page, ".single-head-table")
     np.testing.assert_allclose(by_hand["weights"], steps["weights"], **NEAR)
     np.testing.assert_allclose(by_hand["weights"], steps["model"], **NEAR)
 
@@ -70,16 +70,16 @@ def test_what_is_chosen_of_attention_is_chosen_in_python(look, page):
     fused = {"heads": "mean", "hide_special": "yes", "transposed": "yes"}
     left = look("attention", "transformer", "Attention", layer=5, **fused)
     close(page, MATRIX, left["weights"])
-    assert left["weights"].shape == (len(shown(page, MATRIX)["rows"]), len(shown(page, MATRIX)["columns"]))
+    assert left["weights"].shape == (len(view_data(page, MATRIX)["rows"]), len(view_data(page, MATRIX)["columns"]))
     close(page, MATRIX, look("attention", "transformer", "Attention", heads="max")["weights"])
     every = look("attention", "gpt", "Attention", heads="all", shows="lines", hide="yes")["weights"]
-    for line in shown(page, ".attention-image svg")["lines"]:
-        assert every[line["set"], line["start"], line["to"]] == pytest.approx(line["value"], abs=1e-5)
+    for line in view_data(page, ".attention-figure svg")["lines"]:
+        assert every[line["set"], line["from"], line["to"]] == pytest.approx(line["value"], abs=1e-5)
     changed = {"scaled": "no", "masked": "no", "edits": "q.1.0=1.5,k.0.1=-2,v.0.0=7", "query": 1}
     for run in ("gpt", "recurrent"):
         left = look("single-head", run, "One head by hand", **changed)
-        np.testing.assert_allclose(left["weights"], shown(page, ".hand-table")["weights"], **NEAR)
-        output = shown(page, ".hand-output canvas.heat-canvas")["values"][: len(left["output"])]
+        np.testing.assert_allclose(left["weights"], view_data(page, ".single-head-table")["weights"], **NEAR)
+        output = view_data(page, ".single-head-output canvas.heat-canvas")["values"][: len(left["output"])]
         np.testing.assert_allclose(left["output"], output, rtol=1e-4, atol=1e-5)
 
 
@@ -89,17 +89,17 @@ def test_what_comes_next_and_how_it_is_searched(look, page, run):
     more = drawn if run == "bert" else {**drawn, "repetition": 1.5, "forced": "7.8"}
     for state in ({}, more):
         left = look("next-token", run, "Next token", **state)
-        np.testing.assert_allclose(left["top_tokens"].values.numpy(), shown(page, BARS)["values"][:-1], **NEAR)
+        np.testing.assert_allclose(left["top_tokens"].values.numpy(), view_data(page, BARS)["values"][:-1], **NEAR)
     for paint in ("surprisal", "entropy"):
         bits = look("next-token", run, "Surprise", paint=paint)["bits"].numpy()
-        told = shown(page, STRIP)["values"][: len(bits)]
-        blanks = [place for place, token in enumerate(shown(page, STRIP)["tokens"]) if token == "[MASK]"]
+        told = view_data(page, STRIP)["values"][: len(bits)]
+        blanks = [place for place, token in enumerate(view_data(page, STRIP)["tokens"]) if token == "[MASK]"]
         bits[blanks] = 0
         np.testing.assert_allclose(np.minimum(bits / 12, 1), told, **NEAR)
     if run != "recurrent":
         scores = run_code(page, "Layer by layer")["scores"]
         np.testing.assert_allclose(
-            scores[:, scores[-1].argmax()].exp().numpy(), shown(page, ".lens")["probability"], **NEAR
+            scores[:, scores[-1].argmax()].exp().numpy(), view_data(page, ".lens")["probability"], **NEAR
         )
     if run == "bert":
         return
@@ -110,14 +110,14 @@ def test_what_comes_next_and_how_it_is_searched(look, page, run):
         {"num_beams": 1, "length_penalty": "average"},
     ):
         left = look("decode", run, "Search", **state)
-        answer, told = left["answer"], shown(page, ".answer")
+        answer, told = left["answer"], view_data(page, ".answer")
         assert left["before"].tokenizer.decode(answer.tokens) == told["text"]
         assert (answer.score, answer.log_probability) == pytest.approx(
             (told["score"], told["log_probability"]), abs=1e-5
         )
-        assert list(range(len(left["tree"].nodes))) == shown(page, ".search-tree")["numbers"]
+        assert list(range(len(left["tree"].nodes))) == view_data(page, ".search-tree")["numbers"]
     found = look("decode", run, "Teacher forcing against free running", target="the cat")["found"]
-    told = shown(page, ".exposure > div:last-child")
+    told = view_data(page, ".exposure-bias > div:last-child")
     for name in ("forced_loss", "free_loss", "truth_after_own_loss"):
         np.testing.assert_allclose(getattr(found, name), told[name], **NEAR)
 
@@ -126,12 +126,12 @@ def test_states_and_what_is_left(look, page):
     for sort in ("number", "mean", "change", "latest"):
         state = {"cell": "encoder.reader.back.0", "signals": "update", "sort": sort, "word": 1}
         states = look("recurrent", "recurrent", "States", **state)["states"]
-        close(page, "[data-signals=states]", states.T)
+        close(page, "[data-plot=states]", states.T)
     left = run_code(page, "What is left of a word")["left"]
     told = page.locator("svg.chart").first.evaluate("chart => chart.left.map((line) => line.y)")
     np.testing.assert_allclose(left, told, **NEAR)
     found = run_code(page, "One context vector, or one at each step")["found"]
-    close(page, "[data-signals=contexts]", [found.summary, *found.steps])
+    close(page, "[data-plot=contexts]", [found.summary, *found.steps])
 
 
 def test_images(look, page):
@@ -145,7 +145,7 @@ def test_images(look, page):
         close(page, IMAGE, look("vit", "vit", "Images", **state)["heat"])
     for state in ({"number": 1}, {**changed, "off": "yes"}):
         said = look("vit", "vit", "What the model says", **state)["already_generated"]
-        told = page.locator(BARS).last.evaluate("each => each.shown")
+        told = page.locator(BARS).last.evaluate("each => each.viewData")
         assert told["labels"] == [each.text for each in said.candidates[0]]
         np.testing.assert_allclose(told["values"], [each.probability for each in said.candidates[0]], **NEAR)
 
@@ -154,26 +154,26 @@ def test_images(look, page):
 def test_positions_compare_and_what_it_is_made_of(look, page, runs, run):
     if run != "recurrent":
         left = look("positions", run, "What the model is told", length=9)
-        close(page, "[data-signals=table]", left["table"])
-        close(page, "[data-signals=alike]", left["neighbors"])
+        close(page, "[data-plot=table]", left["table"])
+        close(page, "[data-plot=alike]", left["neighbors"])
     if run != "vit":
         count = len(runs.model(run).tokenizers.source.encode("红猫"))
         order = ".".join(map(str, reversed(range(count))))
         turned = look("positions", run, "The same words in another order", order=order, text="红猫", off="yes")
-        close(page, "[data-signals=distances]", turned["distances"])
-        assert page.locator("[data-already_generated=reordered]").text_content() == turned["answer"]
+        close(page, "[data-plot=distances]", turned["distances"])
+        assert page.locator("[data-prediction=reordered]").text_content() == turned["answer"]
     others = {"vit": {"other_number": 1}, "bert": {"other": "the cat [MASK] on"}, "gpt": {}}.get(run, {"other": "小猫"})
     sides = look("compare", run, "Compare", **others)
-    answers = page.locator(".image_size-answer").all_text_contents()
+    answers = page.locator(".side-answer").all_text_contents()
     assert [each.text for each in sides["responses"]] == answers[:2]
     if "read" in sides:
-        told = np.reshape(shown(page, ".read-map canvas")["values"], (3, -1))
+        told = np.reshape(view_data(page, ".target-map canvas")["values"], (3, -1))
         np.testing.assert_allclose([[each.probability for each in side] for side in sides["read"]], told[:2], **NEAR)
     maps = run_code(page, "Attention")["weights"]
     for place, weights in enumerate(maps):
         close(page, f"[data-map='{place}'] canvas", weights)
     root = look("architecture", run, "Architecture")["root"]
-    told = shown(page, ".blocks")[0]
+    told = view_data(page, ".blocks")[0]
     assert (root.parameters, root.macs) == (told["parameters"], told["operations"])
 
 
@@ -185,7 +185,7 @@ def test_two_runs_are_compared(look, page):
 @pytest.mark.parametrize("run", FAMILIES)
 def test_what_lies_in_the_folder_and_in_the_tables(look, page, run):
     left = look("runs", run, "Runs", smooth=10)
-    faint, bold, valid = shown(page, "[data-curve=loss]")["lines"]
+    faint, bold, valid = view_data(page, "[data-metric=loss]")["lines"]
     name = left["names"][0]
     assert [list(each) for each in left["curves"][name, "loss"]] == [
         list(each) for each in zip(faint["x"], faint["y"], strict=True)
@@ -197,7 +197,7 @@ def test_what_lies_in_the_folder_and_in_the_tables(look, page, run):
         row.locator("td").nth(2).text_content() for row in page.locator(".samples tr").all()[1:]
     ]
     rows = look("mistakes", run, "Mistakes", sort="most-confident")["rows"]
-    told = shown(page, "section.view-mistakes > div:last-child")
+    told = view_data(page, "section.view-mistakes > div:last-child")
     assert [row.number for row in rows] == [row["number"] for row in told]
     np.testing.assert_allclose([row.quality for row in rows], [row["score"] for row in told], **NEAR)
     if run == "vit":
@@ -205,7 +205,7 @@ def test_what_lies_in_the_folder_and_in_the_tables(look, page, run):
             page, ".heat-canvas", run_code(page, "Confusion: rows are the truth, columns the answers")["counts"]
         )
     left = look("tokenize", run, "Tokenize", text=HOSTILE)
-    ids = [int(each) for each in page.locator(".cut-piece > span").all_text_contents()]
+    ids = [int(each) for each in page.locator(".token-entry > span").all_text_contents()]
     assert [each for side in left["ids"].values() for each in side] == ids
     close(page, "canvas.scatter", look("embeddings", run, "Embeddings")["found"].places)
     return None
@@ -222,19 +222,19 @@ def test_words_and_sources(look, page):
         "sentences": "红猫\n大猫",
     }
     near = look("embeddings", "transformer", "neighbors", **state)["neighbors"]
-    np.testing.assert_allclose([each.cosine for each in near], shown(page, ".near .bars")["values"], **NEAR)
+    np.testing.assert_allclose([each.cosine for each in near], view_data(page, ".near .bars")["values"], **NEAR)
     wait_until(page, "document.querySelector('.sums .bars') && document.querySelector('.contexts .chart')")
     name = "What is to the third as the first to the second? first − second + third"
     sums = run_code(page, name)["everything"]
-    np.testing.assert_allclose([each.cosine for each in sums], shown(page, ".sums .bars")["values"], **NEAR)
+    np.testing.assert_allclose([each.cosine for each in sums], view_data(page, ".sums .bars")["values"], **NEAR)
     cosines = run_code(page, "One word in several sentences")["cosines"]
-    line = shown(page, ".contexts .chart")["lines"][0]["y"]
+    line = view_data(page, ".contexts .chart")["lines"][0]["y"]
     np.testing.assert_allclose([layer[0] for layer in cosines.values()], line, **NEAR)
     source = look("architecture", "gpt", "block", block="decoder.blocks.0.theme")["source"]
-    assert source == page.locator(".block-told pre").first.text_content()
+    assert source == page.locator(".block-details pre").first.text_content()
     found = look("mistakes", "vit", "Mistakes", truth="红", answer="红", find="1")["rows"]
     assert [row.number for row in found] == [
-        row["number"] for row in shown(page, "section.view-mistakes > div:last-child")
+        row["number"] for row in view_data(page, "section.view-mistakes > div:last-child")
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from page_code import MAX_LINE_LENGTH, code_of, run_code, runs_folder
-from page_data import shown, wait_until
+from page_data import view_data, wait_until
 
 from seq2see.api import resolve
 from seq2see.core.settings import walk
@@ -32,14 +32,14 @@ def test_ways_that_are_compared_are_searched_in_python(open_view, page, at_home)
     page.wait_for_selector("table.strategies")
     left = run_code(page, "compare the ways")
     assert max(map(len, code_of(page, "compare the ways").splitlines())) <= MAX_LINE_LENGTH
-    told = shown(page, "table.strategies")
+    told = view_data(page, "table.strategies")
     assert [left["before"].tokenizer.decode(each.tokens) for each in left["responses"]] == [row[1] for row in told]
     for place, name in ((2, "log_probability"), (3, "score")):
         np.testing.assert_allclose(
             [getattr(each, name) for each in left["responses"]], [row[place] for row in told], **NEAR
         )
     page.locator("select[name=length_penalty]").select_option("none")
-    wait_until(page, "document.querySelector('table.ways') === null")
+    wait_until(page, "document.querySelector('table.strategies') === null")
     assert page.locator("pre[data-code='compare the ways']").count() == 0
     assert page.locator(".downloads", has_text="compare the ways").count() == 0
 
@@ -48,12 +48,12 @@ def test_ways_that_are_compared_are_searched_in_python(open_view, page, at_home)
 def test_a_word_of_a_caption_looks_where_python_says(open_view, page, at_home, name):
     open_view("vit", run=name, number=1)
     first = code_of(page, "Where a word looked")
-    page.locator(".image-answers .token").nth(1).hover()
+    page.locator(".image-candidates .token").nth(1).hover()
     wait_until(
         page, "first => document.querySelector('pre[data-code=\"Where a word looked\"]').textContent !== first", first
     )
     heat = run_code(page, "Where a word looked")["heat"]
-    np.testing.assert_allclose(heat, shown(page, ".image-canvas")["values"], **NEAR)
+    np.testing.assert_allclose(heat, view_data(page, ".image-canvas")["values"], **NEAR)
 
 
 def test_alignments_are_judged_in_python(page, tmp_path, monkeypatch):

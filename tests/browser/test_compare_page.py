@@ -6,7 +6,7 @@ import base64
 
 import numpy as np
 import pytest
-from page_data import shown
+from page_data import view_data
 
 from seq2see.explorer.views import image_input
 from seq2see.runs.model import Model
@@ -23,18 +23,18 @@ def test_two_runs_on_one_text(open_view, runs):
     for place, model in enumerate(models):
         strip = page.locator(".side .strip").nth(place)
         answer = model("红猫").outputs[0]
-        assert strip.evaluate("each => each.shown.tokens") == [each.text for each in answer.tokens]
-        assert strip.evaluate("each => each.shown.values") == pytest.approx(
+        assert strip.evaluate("each => each.viewData.tokens") == [each.text for each in answer.tokens]
+        assert strip.evaluate("each => each.viewData.values") == pytest.approx(
             [each.probability for each in answer.tokens], abs=1e-5
         )
     target = models[0]("红猫").text
     first = weights(models[0], "红猫", target, "decoder.blocks.1.look_across")
     second = weights(models[1], "红猫", target, "decoder.attention.attention")
     for place, true in enumerate((first, second, second - first)):
-        found = shown(page, f"[data-map='{place}'] canvas")
+        found = view_data(page, f"[data-map='{place}'] canvas")
         assert found["columns"] == ["红", "猫", "<eos>"]
         assert found["values"] == pytest.approx(true.flatten().tolist(), abs=1e-5)
-    read = shown(page, ".read-map canvas")
+    read = view_data(page, ".target-map canvas")
     columns = len(read["columns"])
     for place, model in enumerate(models):
         own = np.array(read["values"][place * columns : (place + 1) * columns])
@@ -53,12 +53,12 @@ def test_images_have_sides_too(open_view, runs):
     answers = [each.text_content() for each in page.locator(".side > .side-answer").all()]
     assert answers == [model.predict([shown_to[number]])[0].text for number in (0, 1)]
     second = model.trace(shown_to[1]).of("attention")[-1].values.mean(0)
-    assert shown(page, "[data-map='1'] canvas")["values"] == pytest.approx(second.flatten().tolist(), abs=1e-5)
+    assert view_data(page, "[data-map='1'] canvas")["values"] == pytest.approx(second.flatten().tolist(), abs=1e-5)
     assert page.locator("[name=number]").get_attribute("max") == str(len(shown_to) - 1)
     own = shown_to[0][::-1].copy()
     page = open_view("compare", run="vit", other_number=1, pixels=base64.b64encode(own.tobytes()).decode())
     answers = [each.text_content() for each in page.locator(".side > .side-answer").all()]
     assert answers == [model.predict([pixels])[0].text for pixels in (own, shown_to[1])]
-    assert shown(page, ".side:first-child .frame")["pixels"] == own.flatten().tolist()
+    assert view_data(page, ".side:first-child .frame")["pixels"] == own.flatten().tolist()
     first = model.trace(own).of("attention")[-1].values.mean(0)
-    assert shown(page, "[data-map='0'] canvas")["values"] == pytest.approx(first.flatten().tolist(), abs=1e-5)
+    assert view_data(page, "[data-map='0'] canvas")["values"] == pytest.approx(first.flatten().tolist(), abs=1e-5)

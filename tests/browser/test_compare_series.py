@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from page_code import run_code
-from page_data import shown, wait_until
+from page_data import view_data, wait_until
 
 from seq2see.api import resolve
 from seq2see.explorer.offline import saved_page
@@ -29,7 +29,7 @@ def two(tmp_path, monkeypatch):
 
 def lines(page, name):
     """What a chart draws, by the names of its lines."""
-    return {line["name"]: line for line in shown(page, f"[data-signals={name}]")["lines"]}
+    return {line["name"]: line for line in view_data(page, f"[data-plot={name}]")["lines"]}
 
 
 def test_two_runs_forecast_one_series(page, two, tmp_path):
@@ -59,12 +59,12 @@ def test_two_runs_forecast_one_series(page, two, tmp_path):
         for name, found in zip(names, left["errors"], strict=True):
             np.testing.assert_allclose(found, errors[name]["y"], atol=1e-5)
         page.locator("textarea[name=other]").fill("20 21 22 23 24 25 26 27 28 29 30")
-        wait_until(page, "document.querySelectorAll('[data-shows=forecasts]').length === 2")
-        assert page.locator("[data-signals=differences]").count() == 0
+        wait_until(page, "document.querySelectorAll('[data-plot=forecasts]').length === 2")
+        assert page.locator("[data-plot=differences]").count() == 0
         page.locator("select[name=examples]").select_option("1")  # of which is known what came
         wait_until(page, "document.querySelectorAll('table.forecasts th').length === 4")
         page.goto("about:blank")
     path = tmp_path / "theme.html"
     path.write_text(saved_page(two, views=("compare",)), encoding="utf-8")
     page.goto(f"{path.as_uri()}#view=compare&run=r1&second=r2")
-    page.wait_for_selector("[data-signals=differences]")
+    page.wait_for_selector("[data-plot=differences]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from page_data import link_state, shown, wait_until
+from page_data import link_state, view_data, wait_until
 
 from seq2see.explorer.views.decode import SearchTreeRequest, search_tree
 
@@ -28,9 +28,9 @@ def test_the_orange_path_is_what_predict_answers(open_view, page, runs, name):
     model = runs.model(name)
     open_view("decode", run=name, text=TEXTS[name], num_beams=4, most=10, penalty="average", alpha=0.6)
     expected = answered(model, name, num_beams=4, length_penalty={"kind": "average", "alpha": 0.6})
-    assert shown(page, ANSWER)["text"] == expected.text
-    assert shown(page, ANSWER)["score"] == pytest.approx(expected.score, abs=1e-5)
-    winner = shown(page, TREE)["best_path"]
+    assert view_data(page, ANSWER)["text"] == expected.text
+    assert view_data(page, ANSWER)["score"] == pytest.approx(expected.score, abs=1e-5)
+    winner = view_data(page, TREE)["best_path"]
     pieces = [page.locator(f"{TREE} [data-number='{number}'] text").first.text_content() for number in winner]
     assert pieces == [as_shown(each.text) for each in expected.tokens][-len(pieces) :]
 
@@ -41,7 +41,7 @@ def test_samples_are_those_of_predict_with_the_same_seed(open_view, page, runs, 
     open_view("decode", run=name, text=TEXTS[name], **state)
     told = {key: state[key] for key in ("seed", "temperature", "top_k", "top_p")}
     expected = answered(runs.model(name), name, do_sample=True, max_new_tokens=8, **told)
-    assert shown(page, ANSWER)["text"] == expected.text
+    assert view_data(page, ANSWER)["text"] == expected.text
 
 
 def test_steps_go_forward_and_back_and_what_was_left_can_be_hidden(open_view, page, runs):
@@ -51,22 +51,22 @@ def test_steps_go_forward_and_back_and_what_was_left_can_be_hidden(open_view, pa
         SearchTreeRequest(run=runs.id("transformer"), text="老马", way="beam", num_beams=2, max_new_tokens=6),
     )
     times, fates = search["branches"]["time"], search["branches"]["outcome"]
-    assert shown(page, TREE)["numbers"] == list(range(len(times)))
+    assert view_data(page, TREE)["numbers"] == list(range(len(times)))
     page.get_by_role("button", name="« first").click()
-    assert shown(page, TREE)["numbers"] == []
+    assert view_data(page, TREE)["numbers"] == []
     page.get_by_role("button", name="step ▶").click()
     page.get_by_role("button", name="step ▶").click()
     assert link_state(page)["step"] == "2"
-    assert shown(page, TREE)["numbers"] == [number for number, time in enumerate(times) if time < 2]
+    assert view_data(page, TREE)["numbers"] == [number for number, time in enumerate(times) if time < 2]
     rows = page.locator("table.turn tr").all_inner_texts()
     assert len(rows) - 1 == times.count(1)
     page.get_by_role("checkbox", name="what was left behind").uncheck()
     kept = [number for number, time in enumerate(times) if time < 2 and fates[number] != "left"]
-    assert shown(page, TREE)["numbers"] == kept
+    assert view_data(page, TREE)["numbers"] == kept
     page.get_by_role("button", name="◀ back").click()
     assert link_state(page)["step"] == "1"
     page.get_by_role("button", name="▶ play").click()
-    wait_until(page, "count => document.querySelector('.search-tree').shown.numbers.length > count", len(kept))
+    wait_until(page, "count => document.querySelector('.search-tree').viewData.numbers.length > count", len(kept))
 
 
 def test_a_token_that_is_pressed_is_forced_and_the_search_goes_on(open_view, page, runs):
@@ -79,24 +79,24 @@ def test_a_token_that_is_pressed_is_forced_and_the_search_goes_on(open_view, pag
         number for number, time in enumerate(branches["time"]) if time == 1 and branches["outcome"][number] == "left"
     )
     tokens = [branches["token"][branches["parent"][left]], branches["token"][left]]
-    before = shown(page, ANSWER)["text"]
+    before = view_data(page, ANSWER)["text"]
     page.locator(f"{TREE} [data-number='{left}']").focus()
     page.keyboard.press("Enter")
-    wait_until(page, "before => document.querySelector('.answer').shown.text !== before", before)
+    wait_until(page, "before => document.querySelector('.answer').viewData.text !== before", before)
     assert link_state(page)["forced"] == ".".join(map(str, tokens))
     asked = SearchTreeRequest(
         run=runs.id("gpt"), text="the cat", taken=tuple(tokens), way="beam", num_beams=2, max_new_tokens=6
     )
-    assert shown(page, ANSWER) == search_tree(runs.workspace, asked)["answer"]
+    assert view_data(page, ANSWER) == search_tree(runs.workspace, asked)["answer"]
     page.get_by_role("button", name="force nothing").click()
-    wait_until(page, "before => document.querySelector('.answer').shown.text === before", before)
+    wait_until(page, "before => document.querySelector('.answer').viewData.text === before", before)
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_teacher_forcing_is_compared_with_free_running(open_view, page, runs, name):
     model = runs.model(name)
     open_view("decode", run=name, text=TEXTS[name], target=" the bird", most=4)
-    found = shown(page, ".exposure > div:last-child")
+    found = view_data(page, ".exposure-bias > div:last-child")
     assert -sum(found["forced_loss"]) == pytest.approx(model.score(TEXTS[name], " the bird"), abs=1e-4)
     most = len(found["free"])
     free = answered(model, name, max_new_tokens=most)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from page_data import shown
+from page_data import view_data
 from PIL import Image
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -28,7 +28,7 @@ def texts(content: bytes) -> list[str]:
 
 def test_a_matrix(open_view):
     page = open_view("attention", run="transformer", text="红猫")
-    told = shown(page, ".attention-image canvas")
+    told = view_data(page, ".attention-figure canvas")
     rows = list(csv.reader(io.StringIO(taken(page, "CSV").decode("utf-8-sig"))))
     assert rows[0][1:] == told["columns"]
     assert [row[0] for row in rows[1:]] == told["rows"]
@@ -67,7 +67,7 @@ def with_links(route: Any) -> None:
 def test_the_true_alignment_is_framed_and_what_may_be_is_dashed(open_view, page):
     page.route("**/api/attention/layers", with_links)
     open_view("attention", run="transformer", text="红猫", target="the red cat", heads="mean")
-    told = shown(page, ".attention-image canvas")
+    told = view_data(page, ".attention-figure canvas")
     boxes = [box.attrib for box in ElementTree.fromstring(taken(page, "SVG")).iter(f"{SVG}rect")]
     to_iframe = [box for box in boxes if box.get("stroke-width") == "2"]
     side = float(to_iframe[0]["width"])

@@ -1,4 +1,4 @@
-"""Every view of every family: what is drawn can be taken home in three ways, and read from the last row."""
+"""Every view of every family: the downloads of all figures, and the legibility of the page."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from page_data import PLAIN, views_of
 from page_downloads import SVG, PageDownload, page_downloads
 
 FAMILIES = ("recurrent", "transformer", "vit")
-"""These have every view between them."""
-SHOWN = f"""() => [...document.querySelectorAll(".view *")].filter((each) => each.shown).map({PLAIN})"""
-BARE = {"Images", "where it looks on the image"}
-"""Photographs, on which nothing is written."""
+"""Together they have every view."""
+VIEW_DATA = f"""() => [...document.querySelectorAll(".view *")].filter((each) => each.viewData).map({PLAIN})"""
+WITHOUT_TEXT = {"Images", "attention weights on the image"}
+"""Images without text."""
 PROJECTORS = {"1024 × 768 at 150 %": (683, 512)}
 
 
 def numbers(cells: Any) -> set[float]:
-    """Numbers, as far as a CSV of float32 tells them apart."""
+    """Numbers, rounded to the precision of float32."""
     found = set()
     for each in cells:
         try:
@@ -28,76 +28,76 @@ def numbers(cells: Any) -> set[float]:
     return found
 
 
-def drawn_numbers(thing: dict[str, Any]) -> set[float]:
-    """The numbers of a map, of bars or of curves; of bars the last may stand for all others."""
-    if "labels" in thing:
-        return numbers(thing["values"][:-1])
-    if "columns" in thing and isinstance(thing["rows"], list):
-        return numbers(thing["values"])
-    if "lines" in thing and "left" not in thing:
-        return numbers(value for line in thing["lines"] for value in line["y"])
+def drawn_numbers(view_data: dict[str, Any]) -> set[float]:
+    """The numbers of a heat map, a bar chart or a line chart; the last bar may stand for all other tokens."""
+    if "labels" in view_data:
+        return numbers(view_data["values"][:-1])
+    if "columns" in view_data and isinstance(view_data["rows"], list):
+        return numbers(view_data["values"])
+    if "lines" in view_data and "left" not in view_data:
+        return numbers(value for line in view_data["lines"] for value in line["y"])
     return set()
 
 
-def is_right(offer: PageDownload) -> None:
-    """All three files hold something, on white, and what is written in one is written in the others."""
-    assert offer.files.keys() == {"PNG", "SVG", "CSV"}
-    assert len({len(row) for row in offer.table}) == 1
-    assert not [cell for row in offer.table for cell in row if cell[:1] in {"=", "+", "@"}]
-    assert not list(offer.drawing.iter(f"{SVG}image"))  # so few cells are squares
-    assert offer.image.std() > 3
-    if offer.name not in BARE:
-        assert [text for text in offer.texts if text.strip()]
-        assert offer.image[0, 0] > 250
+def check_download(download: PageDownload) -> None:
+    """All three files have contents, on a white background."""
+    assert download.files.keys() == {"PNG", "SVG", "CSV"}
+    assert len({len(row) for row in download.table}) == 1
+    assert not [cell for row in download.table for cell in row if cell[:1] in {"=", "+", "@"}]
+    assert not list(download.drawing.iter(f"{SVG}image"))  # few cells are drawn as squares
+    assert download.image.std() > 3
+    if download.name not in WITHOUT_TEXT:
+        assert [text for text in download.texts if text.strip()]
+        assert download.image[0, 0] > 250
 
 
 @pytest.mark.parametrize("run", FAMILIES)
-def test_what_is_drawn_can_be_taken_home_in_three_ways_and_read(open_view, page, run):
+def test_figures_can_be_downloaded_in_three_formats_and_are_legible(open_view, page, run):
     open_view("", run=run)
     for view in views_of(page):
-        open_view(view, run=run, look="dark")
+        open_view(view, run=run, theme="dark")
         assert readability(page) == {"small": [], "pale": [], "over": [], "wide": []}, view
-        taken = page_downloads(page)
-        assert taken, view
-        for offer in taken.values():
-            is_right(offer)
-        told = numbers(cell for offer in taken.values() for row in offer.table for cell in row)
-        for thing in page.evaluate(SHOWN):
-            assert drawn_numbers(thing) <= told, f"{view}: {thing.keys()}"
+        downloads = page_downloads(page)
+        assert downloads, view
+        for download in downloads.values():
+            check_download(download)
+        exported = numbers(cell for download in downloads.values() for row in download.table for cell in row)
+        for view_data in page.evaluate(VIEW_DATA):
+            assert drawn_numbers(view_data) <= exported, f"{view}: {view_data.keys()}"
 
 
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("size", PROJECTORS)
-def test_on_a_projector_nothing_is_small_pale_or_over_something_else(open_view, page, size):
+def test_on_a_projector_texts_are_large_have_contrast_and_do_not_overlap(open_view, page, size):
     width, height = PROJECTORS[size]
     page.set_viewport_size({"width": width, "height": height})
     for run in ("transformer", "vit"):
         open_view("", run=run)
         for view in views_of(page):
-            open_view(view, run=run, lang="zh", look="light")
+            open_view(view, run=run, lang="zh", theme="light")
             assert readability(page) == {"small": [], "pale": [], "over": [], "wide": []}, view
 
 
-def test_a_matrix_a_drawing_of_lines_and_a_strip_are_what_is_shown(open_view, page):
-    open_view("attention", text="红猫", target="the red cat", shows="lines", least=0.01)
+def test_downloads_of_lines_and_a_strip_equal_the_view(open_view, page):
+    open_view("attention", text="红猫", target="the red cat", display="lines", threshold=0.01)
     lines = page.locator(".attention-lines").evaluate(PLAIN)
-    offer = page_downloads(page, "CSV", "SVG")["Attention"]
-    assert {text.strip() for text in offer.texts} >= {"红", "猫"}
-    told = {(int(row[1]) - 1, int(row[3]) - 1): float(row[5]) for row in offer.table[1:]}
-    assert told == pytest.approx({(line["start"], line["to"]): line["value"] for line in lines["lines"]})
-    assert all(row[4] == lines["correct"][int(row[3]) - 1] for row in offer.table[1:])
-    open_view("next-token", run="gpt", text="=cat", look="dark")
-    strip = page.locator(".surprisal").first.evaluate(PLAIN)
-    offer = page_downloads(page)["Surprise"]
-    assert [row[0].removeprefix("'") for row in offer.table[1:]] == strip["tokens"][:-1]
-    assert offer.table[1][0] == "'="  # a spreadsheet would compute it
-    assert {each for each in strip["tokens"] if each.strip()} <= set(offer.texts)
+    download = page_downloads(page, "CSV", "SVG")["Attention"]
+    assert {text.strip() for text in download.texts} >= {"红", "猫"}
+    links = {(int(row[1]) - 1, int(row[3]) - 1): float(row[5]) for row in download.table[1:]}
+    assert links == pytest.approx({(line["from"], line["to"]): line["value"] for line in lines["lines"]})
+    assert all(row[4] == lines["right"][int(row[3]) - 1] for row in download.table[1:])
+    open_view("next-token", run="gpt", text="=cat", theme="dark")
+    strip = page.locator(".strip").first.evaluate(PLAIN)
+    download = page_downloads(page)["surprisal"]
+    assert [row[0].removeprefix("'") for row in download.table[1:]] == strip["tokens"][:-1]
+    assert download.table[1][0] == "'="  # a spreadsheet would evaluate it
+    assert {each for each in strip["tokens"] if each.strip()} <= set(download.texts)
 
 
-def test_a_map_of_words_is_points_and_names(open_view, page):
-    open_view("embeddings", run="bert", look="dark")
-    offer = page_downloads(page)["Embeddings"]
-    points = list(offer.drawing.iter(f"{SVG}path"))
-    assert len(points) == len(offer.table) - 1
-    assert {row[0] for row in offer.table} >= {text for text in offer.texts if not text.startswith("<")} - {"="}
-    assert offer.image[0, 0] == 255
+def test_a_map_of_words_has_points_and_labels(open_view, page):
+    open_view("embeddings", run="bert", theme="dark")
+    download = page_downloads(page)["Embeddings"]
+    points = list(download.drawing.iter(f"{SVG}path"))
+    assert len(points) == len(download.table) - 1
+    assert {row[0] for row in download.table} >= {text for text in download.texts if not text.startswith("<")} - {"="}
+    assert download.image[0, 0] == 255

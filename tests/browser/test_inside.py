@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 import pytest
-from page_data import link_state, shown, wait_until
+from page_data import link_state, view_data, wait_until
 from PIL import Image
 
 from seq2see.explorer.offline import saved_page
@@ -28,25 +28,25 @@ def test_states_gates_and_contexts_are_those_of_the_cells(open_view, page, runs)
     record = model.trace(TEXT, TARGET, ALL_KINDS)
     cell = "encoder.reader.back.0"
     open_view("recurrent", run="recurrent", text=TEXT, target=TARGET, cell=cell)
-    states = shown(page, "[data-signals=states]")
+    states = view_data(page, "[data-plot=states]")
     assert states["columns"] == record.tokens["source"]
     np.testing.assert_allclose(matrix(states), record.find(cell, "hidden").values.T, atol=1e-5)
     page.locator("select[name=signals]").select_option("update")
-    wait_until(page, "document.querySelector('[data-shows=states]').ariaLabel.includes('update')")
+    wait_until(page, "document.querySelector('[data-plot=states]').ariaLabel.includes('update')")
     page.locator("select[name=sort]").select_option("mean")
     gate = record.find(cell, "gate", "update").values
     order = [str(unit + 1) for unit in np.argsort(-gate.sum(0), kind="stable")]
     wait_until(
-        page, "order => String(document.querySelector('[data-shows=states]').shown.rows) === order", ",".join(order)
+        page, "order => String(document.querySelector('[data-plot=states]').viewData.rows) === order", ",".join(order)
     )
-    np.testing.assert_allclose(matrix(shown(page, "[data-signals=states]")).sum(1), -np.sort(-gate.sum(0)), atol=1e-4)
-    contexts = shown(page, "[data-signals=contexts]")
+    np.testing.assert_allclose(matrix(view_data(page, "[data-plot=states]")).sum(1), -np.sort(-gate.sum(0)), atol=1e-4)
+    contexts = view_data(page, "[data-plot=contexts]")
     assert contexts["rows"][1:] == record.tokens["target_tokens"]
     weights, values = (record.find("decoder.attention.attention", kind).values[0] for kind in ("attention", "value"))
     np.testing.assert_allclose(matrix(contexts)[1:], weights @ values, atol=1e-5)
     asked = TraceRequest(run=runs.id("recurrent"), text=TEXT, target=TARGET)
     needed = recurrent.needed(runs.workspace, asked).array
-    lines = page.locator("svg.chart").nth(1).evaluate("chart => chart.shown.lines.map((line) => Array.from(line.y))")
+    lines = page.locator("svg.chart").nth(1).evaluate("chart => chart.viewData.lines.map((line) => Array.from(line.y))")
     np.testing.assert_allclose(lines[:2], needed, atol=1e-6)
 
 
@@ -69,12 +69,12 @@ def test_patches_look_where_the_layers_say(open_view, page, runs):
     pixels = runs.workspace.run(runs.id("vit")).test_examples.pixels[1]
     layers = [each.values for each in model.trace(pixels).of("attention")]
     open_view("vit", run="vit", number=1, layer=1, head=0)
-    told = shown(page, ".image-canvas")
+    told = view_data(page, ".image-canvas")
     np.testing.assert_array_equal(told["pixels"], pixels.flatten())
     np.testing.assert_allclose(matrix(told).flatten(), layers[1][0][0, 1:], atol=1e-5)  # the class token
     page.locator(".image-canvas").hover(position={"x": 448 / 4 * 2.5, "y": 448 / 4 * 1.5})
-    wait_until(page, "document.querySelector('.image-told').textContent.includes('2,3')")
-    np.testing.assert_allclose(shown(page, ".image-canvas")["values"], layers[1][0][1 + 6, 1:], atol=1e-5)
+    wait_until(page, "document.querySelector('.image-readout').textContent.includes('2,3')")
+    np.testing.assert_allclose(view_data(page, ".image-canvas")["values"], layers[1][0][1 + 6, 1:], atol=1e-5)
     assert float(page.locator(".image output").inner_text().split(": ")[1]) == pytest.approx(
         layers[1][0][7, 7], rel=0.01
     )
@@ -85,30 +85,30 @@ def test_patches_look_where_the_layers_say(open_view, page, runs):
     expected = rollout(layers, "max", 0.5)[0, 1:]
     wait_until(
         page,
-        "first => Math.abs(document.querySelector('.image-canvas').shown.values[0] - first) < 1e-5",
+        "first => Math.abs(document.querySelector('.image-canvas').viewData.values[0] - first) < 1e-5",
         float(expected[0]),
     )
-    np.testing.assert_allclose(shown(page, ".image-canvas")["values"], expected, atol=1e-5)
+    np.testing.assert_allclose(view_data(page, ".image-canvas")["values"], expected, atol=1e-5)
     page.locator("select[name=signals]").select_option("position")
     table = model.module.source.positions.table.weight.detach().numpy()
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
     page.locator(".image-canvas").focus()
     page.keyboard.press("ArrowDown")
-    wait_until(page, "document.querySelector('.image-told').textContent.includes('1,1')")
-    np.testing.assert_allclose(shown(page, ".image-canvas")["values"], unit[0] @ unit.T, atol=1e-4)
+    wait_until(page, "document.querySelector('.image-readout').textContent.includes('1,1')")
+    np.testing.assert_allclose(view_data(page, ".image-canvas")["values"], unit[0] @ unit.T, atol=1e-4)
     open_view("vit", run="vit", number=1, layer=1, head=0, off="yes")
     unplaced = without_position_embeddings(model).trace(pixels).of("attention")[1].values
-    np.testing.assert_allclose(shown(page, ".image-canvas")["values"], unplaced[0][0, 1:], atol=1e-5)
+    np.testing.assert_allclose(view_data(page, ".image-canvas")["values"], unplaced[0][0, 1:], atol=1e-5)
     fits = "[...document.querySelectorAll('.bars-box')].map((box) => box.scrollWidth <= box.clientWidth)"
     assert page.evaluate(fits) == [True, True]  # what the model says stands beside the image, and is not cut off
-    beside = "document.querySelector('.image-answers').getBoundingClientRect().left"
+    beside = "document.querySelector('.image-candidates').getBoundingClientRect().left"
     assert page.evaluate(beside) > page.evaluate(
         "document.querySelector('.image-canvas').getBoundingClientRect().right"
     )
 
 
 def chances(page, name: str) -> dict[str, float]:
-    bars = shown(page, f"svg.bars[aria-label='{name}']")
+    bars = view_data(page, f"svg.bars[aria-label='{name}']")
     return dict(zip(bars["labels"], bars["values"], strict=True))
 
 
@@ -123,7 +123,7 @@ def test_covered_and_moved_patches_change_the_answer(open_view, page, runs):
     assert chances(page, "as it is") == said(model, pixels)
     canvas = page.locator(".image-canvas")
     canvas.click(position={"x": 20, "y": 20})
-    page.wait_for_selector("[data-already_generated=changed]")
+    page.wait_for_selector("[data-prediction=changed]")
     pixels[:4, :4] = 128
     assert chances(page, "changed") == said(model, pixels)
     assert link_state(page)["cover"] == "0"
@@ -133,11 +133,11 @@ def test_covered_and_moved_patches_change_the_answer(open_view, page, runs):
     wait_until(page, "new URLSearchParams(location.hash.slice(1)).get('order')?.startsWith('0.5.2.3.4.1')")
     pixels[:4, 4:8], pixels[4:8, 4:8] = pixels[4:8, 4:8].copy(), pixels[:4, 4:8].copy()
     wait_until(
-        page, "first => document.querySelector('.image-canvas').shown.pixels[12] === first", int(pixels[0, 4, 0])
+        page, "first => document.querySelector('.image-canvas').viewData.pixels[12] === first", int(pixels[0, 4, 0])
     )
     wait_until(page, "document.querySelector('section.view').querySelectorAll('svg.bars').length === 2")
     expected = said(model, pixels)
-    wait_until(page, "most => Math.abs(document.querySelectorAll('svg.bars')[1].shown.values[0] - most) < 1e-5",
+    wait_until(page, "most => Math.abs(document.querySelectorAll('svg.bars')[1].viewData.values[0] - most) < 1e-5",
           max(each.expected for each in expected.values()))  # fmt: skip
     assert chances(page, "changed") == expected
 
@@ -151,16 +151,16 @@ def test_images_of_ones_own_are_uploaded_or_drawn_and_bad_ones_say_why(open_view
     page.locator("input[type=file]").set_input_files(
         {"name": "own.png", "mimeType": "image/png", "buffer": content.getvalue()}
     )
-    wait_until(page, "first => document.querySelector('.image-canvas').shown.pixels[0] === first", int(own[0, 0, 0]))
+    wait_until(page, "first => document.querySelector('.image-canvas').viewData.pixels[0] === first", int(own[0, 0, 0]))
     wait_until(page, "document.querySelector('.view .note:last-child')?.textContent.length > 0")
-    assert shown(page, ".image-canvas")["pixels"] == own.flatten().tolist()
+    assert view_data(page, ".image-canvas")["pixels"] == own.flatten().tolist()
     assert chances(page, "as it is") == said(model, own)
     page.get_by_role("button", name="draw").click()
     page.locator("[data-shape=square]").click()
-    wait_until(page, "document.querySelector('.image-canvas').shown.pixels[0] === 255")
-    drawn = np.array(shown(page, ".image-canvas")["pixels"], np.uint8).reshape(16, 16, 3)
+    wait_until(page, "document.querySelector('.image-canvas').viewData.pixels[0] === 255")
+    drawn = np.array(view_data(page, ".image-canvas")["pixels"], np.uint8).reshape(16, 16, 3)
     assert tuple(drawn[8, 8]) == (214, 39, 40)
-    wait_until(page, "most => Math.abs(document.querySelector('svg.bars').shown.values[0] - most) < 1e-5",
+    wait_until(page, "most => Math.abs(document.querySelector('svg.bars').viewData.values[0] - most) < 1e-5",
           max(each.expected for each in said(model, drawn).values()))  # fmt: skip
     page.monitor.allowed.add(422)
     page.locator("input[type=file]").set_input_files(
@@ -179,34 +179,34 @@ def test_words_are_dragged_and_carried_into_another_order(open_view, page, runs)
     page.mouse.move(last["x"] + 5, last["y"] + 5, steps=4)
     page.mouse.up()
     wait_until(page, "new URLSearchParams(location.hash.slice(1)).get('order') === '1.2.0'")
-    page.wait_for_selector("[data-already_generated=reordered]")
-    assert page.locator("[data-already_generated=reordered]").inner_text() == runs.model("transformer")("猫大红").text
-    assert shown(page, ".reorder")["tokens"] == ["猫", "大", "红"]
+    page.wait_for_selector("[data-prediction=reordered]")
+    assert page.locator("[data-prediction=reordered]").inner_text() == runs.model("transformer")("猫大红").text
+    assert view_data(page, ".reorder")["tokens"] == ["猫", "大", "红"]
     asked = positions.ReorderRequest(run=run, text="红猫大", order=(1, 2, 0))
     np.testing.assert_allclose(
-        matrix(shown(page, "[data-signals=distances]")), positions.distances(runs.workspace, asked).array, atol=1e-6
+        matrix(view_data(page, "[data-plot=distances]")), positions.distances(runs.workspace, asked).array, atol=1e-6
     )
     page.keyboard.press("Shift+ArrowLeft")
     wait_until(page, "new URLSearchParams(location.hash.slice(1)).get('order') === '1.0.2'")
     page.locator("input[name=off]").check()
-    wait_until(page, "Math.max(...document.querySelector('[data-shows=distances]').shown.values) < 1e-5")
+    wait_until(page, "Math.max(...document.querySelector('[data-plot=distances]').viewData.values) < 1e-5")
 
 
 def test_position_tables_are_what_is_added(open_view, page, runs):
     open_view("positions", run="gpt", length=20)
     asked = positions.PositionTableRequest(run=runs.id("gpt"), side="target", length=20)
     np.testing.assert_allclose(
-        matrix(shown(page, "[data-signals=table]")), positions.table(runs.workspace, asked).array, atol=1e-6
+        matrix(view_data(page, "[data-plot=table]")), positions.table(runs.workspace, asked).array, atol=1e-6
     )
     np.testing.assert_allclose(
-        matrix(shown(page, "[data-signals=alike]")),
+        matrix(view_data(page, "[data-plot=alike]")),
         positions.position_similarity(runs.workspace, asked).array,
         atol=1e-6,
     )
     open_view("positions", run="vit", place=5, lang="zh")
     table = runs.model("vit").module.source.positions.table.weight.detach().numpy()
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
-    np.testing.assert_allclose(shown(page, "[data-signals=grid]")["values"], unit[5] @ unit.T, atol=1e-4)
+    np.testing.assert_allclose(view_data(page, "[data-plot=grid]")["values"], unit[5] @ unit.T, atol=1e-4)
     assert page.get_by_role("heading", name="位置", exact=True).count() == 1
 
 
@@ -214,17 +214,17 @@ def test_a_saved_page_shows_the_same(open_view, page, runs, tmp_path):
     path = tmp_path / "theme.html"
     path.write_text(saved_page(runs.workspace, TEXT, views=("recurrent", "vit", "positions")), encoding="utf-8")
     for view, run, selector in (
-        ("recurrent", "recurrent", "[data-signals=states]"),
+        ("recurrent", "recurrent", "[data-plot=states]"),
         ("vit", "vit", ".image-canvas"),
-        ("positions", "transformer", "[data-signals=table]"),
+        ("positions", "transformer", "[data-plot=table]"),
     ):
         open_view(view, run=run, text=TEXT)
-        live = shown(page, selector)
+        live = view_data(page, selector)
         page.goto("about:blank")
         page.goto(f"{path.as_uri()}#view={view}&run={runs.id(run)}&text={TEXT}")
-        page.wait_for_selector("section.view:not([aria-busy]), .complaint")
+        page.wait_for_selector("section.view:not([aria-busy]), .error")
         assert page.locator(".error").count() == 0
-        assert shown(page, selector) == live
+        assert view_data(page, selector) == live
     page.get_by_role("button", name="reverse").click()
-    page.wait_for_selector("[data-signals=distances]")
-    assert page.locator("[data-already_generated=reordered]").inner_text() == runs.model("transformer")(TEXT[::-1]).text
+    page.wait_for_selector("[data-plot=distances]")
+    assert page.locator("[data-prediction=reordered]").inner_text() == runs.model("transformer")(TEXT[::-1]).text

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from page_data import delayed_response, link_state, press, shown, views_of, wait_until
+from page_data import delayed_response, link_state, press, view_data, views_of, wait_until
 
 REACHED = "a[href], button, input, select, textarea, summary, [tabindex]"
 WATCH = """() => {
@@ -57,22 +57,22 @@ def test_heads_and_cells_of_attention(open_view, page, runs):
     wait_until(page, "() => document.activeElement.getAttribute('aria-pressed') === 'true'")
     wait_until(
         page,
-        "() => document.querySelector('.attention-image canvas').getAttribute('aria-label').includes('encoder 2')",
+        "() => document.querySelector('.attention-figure canvas').getAttribute('aria-label').includes('encoder 2')",
     )
     record = runs.model("transformer").trace("红猫", "the red cat")
     weights = record.of("attention")[1].values[1]
-    np.testing.assert_allclose(shown(page, ".attention-image canvas")["values"], weights.ravel(), atol=1e-6)
-    page.locator(".attention-image canvas").focus()
+    np.testing.assert_allclose(view_data(page, ".attention-figure canvas")["values"], weights.ravel(), atol=1e-6)
+    page.locator(".attention-figure canvas").focus()
     press(page, "ArrowDown", "ArrowDown", "ArrowRight")
-    told = page.locator(".attention-image .heat-told").inner_text()
+    told = page.locator(".attention-figure .heat-readout").inner_text()
     assert float(told.rpartition(": ")[2]) == pytest.approx(weights[1, 1], abs=5e-4)
     press(page, "Escape")
-    assert page.locator(".attention-image .heat-told").inner_text() == ""
+    assert page.locator(".attention-figure .heat-readout").inner_text() == ""
 
 
 def test_candidates_are_appended_one_after_another(open_view, page, runs):
     open_view("next-token", run="gpt", text="the cat")
-    page.locator(".bars .pressable[tabindex='0']").focus()
+    page.locator(".bars .clickable[tabindex='0']").focus()
     press(page, "ArrowDown", "ArrowDown", "ArrowUp")
     for count in (1, 2):
         page.evaluate("window.before = document.activeElement")
@@ -113,7 +113,7 @@ def test_words_are_found_on_the_map(open_view, page):
     open_view("embeddings", run="transformer")
     page.locator("canvas.scatter").focus()
     press(page, "ArrowRight", "ArrowRight")
-    told = page.locator(".scatter-box .heat-told").inner_text()
+    told = page.locator(".scatter-box .heat-readout").inner_text()
     press(page, "Enter")
     wait_until(page, "() => document.querySelector('.near svg') !== null")
     assert link_state(page)["word"] == told.lstrip("▁")
@@ -137,7 +137,7 @@ def test_a_redraw_leaves_the_keyboard_where_it_is_and_escape_closes_a_fold(open_
     open_view("positions", run="gpt", text="the cat", length=8)
     page.locator("input[name=length]").focus()
     press(page, "ArrowRight")
-    wait_until(page, "() => document.querySelector('canvas[data-shows=table]').shown.rows.length === 9")
+    wait_until(page, "() => document.querySelector('canvas[data-plot=table]').viewData.rows.length === 9")
     assert page.evaluate("document.activeElement.name") == "length"
     page.locator(".help summary").focus()
     press(page, "Escape")
@@ -157,7 +157,7 @@ def test_what_takes_long_is_shown_to_be_worked_on(open_view, page):
     page.wait_for_selector(".progress-bar", state="hidden")
     assert page.locator("main").get_attribute("aria-busy") is None
     let_go = delayed_response(page, "examples")
-    page.evaluate("document.querySelector('nav a[data-view=one-head]').click()")
+    page.evaluate("document.querySelector('nav a[data-view=single-head]').click()")
     page.wait_for_selector(".working:not([hidden])")
     waiting = "getComputedStyle(document.querySelector('.view'), '::before').content"
     assert "computing" in page.evaluate(waiting)  # nothing is drawn yet, and it says why

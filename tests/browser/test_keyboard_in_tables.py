@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from page_data import RESPONSE_TIME, delayed_response, link_state, press, shown, wait_until
+from page_data import RESPONSE_TIME, delayed_response, link_state, press, view_data, wait_until
 
 ROWS = ".view-mistakes > div:last-child"
-TABLE = ".hand-table"
+TABLE = ".single-head-table"
 
 
 def linked(page: Any, **wanted: str | None) -> None:
@@ -29,7 +29,7 @@ def stands_on(page: Any, selector: str) -> None:
 def weigh(page: Any, selector: str, expected: np.ndarray) -> None:
     """Wait until a map shows these numbers."""
     near = """([selector, values]) => {
-      const { values: shown } = document.querySelector(selector).shown;
+      const { values: shown } = document.querySelector(selector).viewData;
       return shown.length === values.length && values.every((value, place) => Math.abs(value - shown[place]) < 1e-5);
     }"""
     wait_until(page, near, [selector, expected.flatten().tolist()])
@@ -49,14 +49,14 @@ def test_rows_of_mistakes_are_sorted_turned_and_searched(open_view, page, runs):
     page.get_by_role("button", name="later").focus()
     press(page, "Enter")
     linked(page, **{"start": "25"})
-    wait_until(page, f"() => document.querySelector('{ROWS}').shown.length < 25")
-    distances = [-row["score"] for row in shown(page, ROWS)]
-    assert distances == pytest.approx([far[row["number"]] for row in shown(page, ROWS)], abs=1e-3)
+    wait_until(page, f"() => document.querySelector('{ROWS}').viewData.length < 25")
+    distances = [-row["score"] for row in view_data(page, ROWS)]
+    assert distances == pytest.approx([far[row["number"]] for row in view_data(page, ROWS)], abs=1e-3)
     assert distances == sorted(distances)  # the best were on the page before
     assert page.evaluate("document.activeElement.textContent") == "← earlier"  # there are none later
     press(page, "Enter")
     linked(page, **{"start": None})
-    wait_until(page, f"() => document.querySelector('{ROWS}').shown.length === 25")
+    wait_until(page, f"() => document.querySelector('{ROWS}').viewData.length === 25")
     assert page.evaluate("document.activeElement.textContent") == "later →"
     let_go = delayed_response(page, "mistakes/rows")
     press(page, "Enter")
@@ -65,15 +65,15 @@ def test_rows_of_mistakes_are_sorted_turned_and_searched(open_view, page, runs):
     linked(page, sort=None, **{"start": None})
     page.wait_for_timeout(RESPONSE_TIME)
     let_go()
-    furthest = f"Math.abs(document.querySelector('{ROWS}').shown[0].quality + {max(far)}) < 1e-3"
+    furthest = f"Math.abs(document.querySelector('{ROWS}').viewData[0].quality + {max(far)}) < 1e-3"
     wait_until(page, furthest)
     page.wait_for_timeout(RESPONSE_TIME)
     assert page.evaluate(furthest)  # the answer that came late is not put over it
     page.locator("input[name=search]").focus()
     page.keyboard.type(table[-1][1])
     press(page, "Enter")
-    wait_until(page, f"() => document.querySelector('{ROWS}').shown.length < 25")
-    assert len(table) - 1 in [row["number"] for row in shown(page, ROWS)]
+    wait_until(page, f"() => document.querySelector('{ROWS}').viewData.length < 25")
+    assert len(table) - 1 in [row["number"] for row in view_data(page, ROWS)]
     stands_on(page, "input[name=search]")
 
 
@@ -82,12 +82,12 @@ def test_a_cell_of_the_confusion_is_entered_left_and_its_row_looked_at(open_view
     page.locator(".heat-canvas").focus()
     press(page, "ArrowDown", "Enter")
     page.get_by_role("button", name="All rows").focus()
-    assert len(shown(page, ROWS)) == 1
+    assert len(view_data(page, ROWS)) == 1
     press(page, "Enter")
     linked(page, truth=None, answer=None)
-    wait_until(page, f"() => document.querySelector('{ROWS}').shown.length === 2")
+    wait_until(page, f"() => document.querySelector('{ROWS}').viewData.length === 2")
     stands_on(page, ".heat-canvas")
-    number = shown(page, ROWS)[1]["number"]
+    number = view_data(page, ROWS)[1]["number"]
     page.locator(".judged a").nth(1).focus()
     press(page, "Enter")
     page.wait_for_selector("section.view-vit:not([aria-busy])")
@@ -97,38 +97,38 @@ def test_a_cell_of_the_confusion_is_entered_left_and_its_row_looked_at(open_view
 def test_one_head_is_chosen_spelled_and_changed(open_view, page, runs):
     weights = runs.model("gpt").trace("the cat", "").of("attention")[0].values
     open_view("single-head", run="gpt", text="the cat", layer=0)
-    page.locator(".hand-strip .token[tabindex='0']").focus()
+    page.locator(".single-head-strip .token[tabindex='0']").focus()
     press(page, "ArrowRight", "ArrowRight", "Enter")
     linked(page, query="2")
-    stands_on(page, ".hand-strip [data-index='2']")
-    assert shown(page, TABLE)["weights"] == pytest.approx(weights[0, 2], abs=1e-5)
+    stands_on(page, ".single-head-strip [data-index='2']")
+    assert view_data(page, TABLE)["weights"] == pytest.approx(weights[0, 2], abs=1e-5)
     page.locator(f"{TABLE} button").nth(1).focus()
     press(page, "Enter")
     linked(page, key="1")
     stands_on(page, f"{TABLE} tr:nth-child(3) button")
-    terms = np.array(shown(page, ".hand-spelled canvas")["values"]).reshape(3, -1)[2]
-    assert terms.sum() == pytest.approx(shown(page, TABLE)["products"][1], rel=1e-4)
+    terms = np.array(view_data(page, ".single-head-spelled canvas")["values"]).reshape(3, -1)[2]
+    assert terms.sum() == pytest.approx(view_data(page, TABLE)["products"][1], rel=1e-4)
     page.locator("#control-head").focus()
     press(page, "ArrowDown")
-    weigh(page, ".hand-all canvas", weights[1])
+    weigh(page, ".single-head-all canvas", weights[1])
     stands_on(page, "#control-head")
     page.locator("#control-masked").focus()
     press(page, " ")
     linked(page, masked="no")
-    assert min(shown(page, TABLE)["weights"]) > 0
+    assert min(view_data(page, TABLE)["weights"]) > 0
     press(page, " ")
     linked(page, masked=None)
-    page.locator(".hand-queries canvas").focus()
+    page.locator(".single-head-queries canvas").focus()
     press(page, "ArrowRight", "ArrowDown", "ArrowDown", "Enter")
     page.keyboard.type("9.5")
     press(page, "Enter")
     linked(page, edits="q.2.0=9.5")
-    assert shown(page, TABLE)["weights"] != pytest.approx(weights[1, 2], abs=1e-3)
+    assert view_data(page, TABLE)["weights"] != pytest.approx(weights[1, 2], abs=1e-3)
     stands_on(page, "#control-cell")
     press(page, "Tab", "Enter")
     linked(page, edits=None)
     stands_on(page, "#control-cell")  # there is nothing left to be undone
-    assert shown(page, TABLE)["weights"] == pytest.approx(weights[1, 2], abs=1e-5)
+    assert view_data(page, TABLE)["weights"] == pytest.approx(weights[1, 2], abs=1e-5)
 
 
 def test_two_runs_and_two_texts_are_compared(open_view, page, runs):
@@ -164,7 +164,7 @@ def test_two_runs_and_two_texts_are_compared(open_view, page, runs):
     weigh(page, "[data-map='0'] canvas", across[0][0].values[1])
     page.locator("[data-map='0'] canvas").focus()
     press(page, "ArrowDown", "ArrowDown", "ArrowRight")
-    told = page.locator("[data-map='0'] .heat-told").inner_text()
+    told = page.locator("[data-map='0'] .heat-readout").inner_text()
     assert float(told.rpartition(": ")[2]) == pytest.approx(across[0][0].values[1, 1, 1], abs=5e-4)
     page.locator("select[name=second]").focus()
     press(page, "ArrowUp")
@@ -182,17 +182,17 @@ def test_curves_are_laid_over_smoothed_and_read(open_view, page, runs):
     page.locator("input[name=over-r1]").focus()
     press(page, " ")
     linked(page, others="r1")
-    wait_until(page, "() => document.querySelector('[data-curve=loss]').shown.lines.length === 6")
+    wait_until(page, "() => document.querySelector('[data-metric=loss]').viewData.lines.length === 6")
     stands_on(page, "input[name=over-r1]")
     press(page, " ")
     linked(page, others=None)
     page.locator("input[name=smoothing]").focus()
     press(page, "Home")
-    wait_until(page, "() => document.querySelector('[data-curve=loss]').shown.lines.length === 2")
+    wait_until(page, "() => document.querySelector('[data-metric=loss]').viewData.lines.length === 2")
     folder = runs.workspace.run(runs.id("transformer")).folder
     lines = [json.loads(line) for line in folder.metrics.read_text(encoding="utf-8").splitlines()]
     losses = [(line["step"], line["loss"]) for line in lines if "loss" in line]
-    page.locator("[data-curve=loss]").focus()
+    page.locator("[data-metric=loss]").focus()
     press(page, "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft")
     told = page.locator(".chart-readout").first
     step, _, values = told.inner_text().partition(": ")

@@ -7,7 +7,7 @@ import json
 
 import pytest
 import torch
-from page_data import link_state, shown, wait_until
+from page_data import link_state, view_data, wait_until
 
 from seq2see.explorer.default_inputs import example_of
 from seq2see.explorer.endpoints import to_response
@@ -32,7 +32,7 @@ class TestArchitecture:
         page = open_view("architecture", run="recurrent", text="红猫")
         model = runs.model("recurrent")
         true = every(summarize_modules(model.module, model.named_batch("红猫", None).batch))
-        found = shown(page, ".blocks")
+        found = view_data(page, ".blocks")
         assert [each["name"] for each in found] == [
             name for name, _ in model.module.named_modules(remove_duplicate=False)
         ]
@@ -45,8 +45,8 @@ class TestArchitecture:
         page = open_view("architecture", run="transformer")
         page.get_by_role("button", name="Open all").click()
         page.get_by_role("button", name="look_across CrossAttention").first.click()
-        wait_until(page, "document.querySelector('.block-told .source') !== null")
-        assert page.locator(".block-told .source").first.text_content() == inspect.getsource(CrossAttention)
+        wait_until(page, "document.querySelector('.block-details .source') !== null")
+        assert page.locator(".block-details .source").first.text_content() == inspect.getsource(CrossAttention)
         assert "Vaswani et al. 2017" in page.locator(".block-readout").text_content()
         assert page.locator(".formula math mfrac msqrt").count() == 1
         assert link_state(page)["block"] == "decoder.blocks.0.look_across"
@@ -72,17 +72,17 @@ class TestArchitecture:
         run = runs.workspace.run(runs.id(name))
         example = run.test_examples.pixels[0] if name == "vit" else example_of(run)
         root = summarize_modules(run.model.module, run.model.named_batch(example, "").batch)
-        assert shown(page, ".blocks")[0]["operations"] == root.macs
+        assert view_data(page, ".blocks")[0]["operations"] == root.macs
 
 
 class TestEmbeddings:
     def test_the_map_and_the_neighbors_are_those_of_the_table(self, open_view, runs):
         page = open_view("embeddings", run="transformer", word="猫")
         words = words_of(runs, "transformer")
-        true, found = words.map(10_000), shown(page, "canvas.scatter")
+        true, found = words.map(10_000), view_data(page, "canvas.scatter")
         assert found["rows"] == true.pieces
         assert found["values"] == pytest.approx(true.places.flatten().tolist(), abs=1e-6)
-        near = shown(page, ".near .bars")
+        near = view_data(page, ".near .bars")
         assert near["labels"] == [each.piece for each in words.neighbors("猫", 10)]
         assert near["values"] == pytest.approx([each.cosine for each in words.neighbors("猫", 10)], abs=1e-5)
 
@@ -101,8 +101,8 @@ class TestEmbeddings:
             "document.querySelectorAll('.sums .bars').length === 2 && !!document.querySelector('.contexts .chart')",
         )
         words = words_of(runs, "transformer")
-        assert shown(page, ".sums .bars")["labels"] == [each.piece for each in words.analogy(["红", "黑", "猫"], 8)[0]]
-        lines, true = shown(page, ".contexts .chart")["lines"], words.contexts("猫", ["红猫", "大猫", "小猫"]).cosines
+        assert view_data(page, ".sums .bars")["labels"] == [each.piece for each in words.analogy(["红", "黑", "猫"], 8)[0]]
+        lines, true = view_data(page, ".contexts .chart")["lines"], words.contexts("猫", ["红猫", "大猫", "小猫"]).cosines
         assert len(lines) == 3
         for pair, line in enumerate(lines):
             assert line["y"] == pytest.approx([cosines[pair] for cosines in true.values()], abs=1e-5)
@@ -146,7 +146,7 @@ class TestMistakes:
         run = runs.workspace.run(runs.id("vit")).folder
         counts = read_scores(run)["test"]["confusion"]
         page = open_view("mistakes", run="vit", lang="zh")
-        found = shown(page, ".heat-canvas")
+        found = view_data(page, ".heat-canvas")
         assert found["values"] == [count for row in counts for count in row]
         cells = [(row, column) for row in range(2) for column in range(2)]
         row, column = max(cells, key=lambda cell: counts[cell[0]][cell[1]])

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 import torch
-from page_data import RESPONSE_TIME, delayed_response, link_state, shown, wait_until
+from page_data import RESPONSE_TIME, delayed_response, link_state, view_data, wait_until
 
 from seq2see.decoding.engine import suppress_special_tokens
 from seq2see.decoding.hypotheses import History
@@ -81,7 +81,7 @@ def test_sliders_compute_what_the_choosers_do(open_view, page):
 def test_bars_and_strip_show_the_models_own_numbers(open_view, page, runs, name):
     open_view("next-token", run=name, text=TEXTS[name], target="the", count=5)
     model = runs.model(name)
-    chart, strip = shown(page, BARS), shown(page, STRIP)
+    chart, strip = view_data(page, BARS), view_data(page, STRIP)
     if name == "bert":
         (candidates,) = model(TEXTS[name], top_k=0).candidates
         whole = sum(each.probability for each in candidates)
@@ -98,7 +98,7 @@ def test_bars_and_strip_show_the_models_own_numbers(open_view, page, runs, name)
         assert chart["labels"][:-1] == model.tokenizers.target.pieces(best[:5])
         total = model.score(TEXTS[name], begun) if model.has_source else model.score("", TEXTS[name])
         if name != "recurrent":
-            assert shown(page, ".lens")["probability"][-1] == pytest.approx(float(scores.exp().max()), abs=1e-5)
+            assert view_data(page, ".lens")["probability"][-1] == pytest.approx(float(scores.exp().max()), abs=1e-5)
         ending = float(scores[EOS]) if model.has_source else 0.0
         bits = page.locator(f"{STRIP} small").all_inner_texts()[:-1]
         assert sum(map(float, bits)) == pytest.approx((ending - total) / math.log(2), rel=0.03)  # as rounded
@@ -107,28 +107,28 @@ def test_bars_and_strip_show_the_models_own_numbers(open_view, page, runs, name)
 
 def test_a_bar_that_is_pressed_is_written_and_taken_back(open_view, page, runs):
     open_view("next-token", run="gpt", text="the cat")
-    likeliest = shown(page, BARS)["labels"][0]
-    before = shown(page, STRIP)["tokens"]
+    likeliest = view_data(page, BARS)["labels"][0]
+    before = view_data(page, STRIP)["tokens"]
     page.locator(f"{BARS} g").first.press("Enter")
-    wait_until(page, "count => document.querySelector('.strip').shown.tokens.length === count", len(before) + 1)
-    assert shown(page, STRIP)["tokens"] == [*before[:-1], likeliest, "…"]
+    wait_until(page, "count => document.querySelector('.strip').viewData.tokens.length === count", len(before) + 1)
+    assert view_data(page, STRIP)["tokens"] == [*before[:-1], likeliest, "…"]
     taken = int(link_state(page)["forced"])
     assert runs.model("gpt").tokenizers.target.pieces([taken]) == [likeliest]
     assert runs.model("gpt")("the cat", max_new_tokens=1, do_sample=False).outputs[0].tokens[-1].text == likeliest
     page.locator(f"{BARS} g").first.press("Enter")
-    wait_until(page, "count => document.querySelector('.strip').shown.tokens.length === count", len(before) + 2)
-    assert shown(page, STRIP)["tokens"][:-2] == [*before[:-1], likeliest]
+    wait_until(page, "count => document.querySelector('.strip').viewData.tokens.length === count", len(before) + 2)
+    assert view_data(page, STRIP)["tokens"][:-2] == [*before[:-1], likeliest]
     page.get_by_role("button", name="take the last one back").click()
-    wait_until(page, "count => document.querySelector('.strip').shown.tokens.length === count", len(before) + 1)
+    wait_until(page, "count => document.querySelector('.strip').viewData.tokens.length === count", len(before) + 1)
     assert link_state(page)["forced"] == str(taken)
     page.get_by_role("button", name="back to the text").click()
-    wait_until(page, "count => document.querySelector('.strip').shown.tokens.length === count", len(before))
+    wait_until(page, "count => document.querySelector('.strip').viewData.tokens.length === count", len(before))
     assert "forced" not in link_state(page)
 
 
 def test_a_blank_is_filled_by_pressing_and_any_place_can_be_hidden(open_view, page, runs):
     open_view("next-token", run="bert", text="the [MASK] sat")
-    guess = shown(page, BARS)["labels"][0]
+    guess = view_data(page, BARS)["labels"][0]
     page.locator(f"{BARS} g").first.click()
     text = f"the{guess} sat".replace("▁", " ")
     wait_until(page, "text => document.querySelector('#control-text').value === text", text)
@@ -140,7 +140,7 @@ def test_a_blank_is_filled_by_pressing_and_any_place_can_be_hidden(open_view, pa
 
 def test_a_late_answer_never_covers_a_newer_one(open_view, page):
     open_view("next-token", run="gpt", text="the cat", place=0)
-    right = shown(page, BARS)
+    right = view_data(page, BARS)
     open_view("next-token", run="gpt", text="the cat")
     tokens = page.locator(f"{STRIP} .token")
     let_go = delayed_response(page, "next-token/analysis")
@@ -151,12 +151,12 @@ def test_a_late_answer_never_covers_a_newer_one(open_view, page):
     wait_until(page, "document.querySelector('.strip .token').getAttribute('aria-selected') === 'true'")
     page.wait_for_timeout(RESPONSE_TIME)
     assert tokens.nth(0).get_attribute("aria-selected") == "true"
-    assert shown(page, BARS) == right
+    assert view_data(page, BARS) == right
 
 
 def parts_asked(page):
     """What of a text was asked for, question by question."""
-    return [each.post_data_json["parts"] for each in page.monitor.asked if "/next-token/" in each.url]
+    return [each.post_data_json["parts"] for each in page.monitor.requests if "/next-token/" in each.url]
 
 
 def test_one_text_is_one_question(open_view, page):
@@ -178,7 +178,7 @@ def test_pointing_tells_what_was_expected(open_view, page, runs):
     page.locator("select[name=color_by]").select_option("entropy")
     openness = [float(entropies(row[None])[0]) for row in before.position_scores()]
     assert list(map(float, page.locator(f"{STRIP} small").all_inner_texts()[:-1])) == pytest.approx(openness, rel=0.06)
-    assert shown(page, STRIP)["values"][:-1] == pytest.approx([min(bits / 12, 1) for bits in openness], abs=1e-5)
+    assert view_data(page, STRIP)["values"][:-1] == pytest.approx([min(bits / 12, 1) for bits in openness], abs=1e-5)
     assert f"Expected: {before.tokenizer.pieces([best])[0]} " in told
     assert f"{-float(before.position_scores()[1][before.ids[1]]) / math.log(2):.2g}"[:3] in told
 
@@ -192,7 +192,7 @@ def test_a_saved_page_shows_the_same(open_view, page, runs, tmp_path, view, mark
     path.write_text(saved_page(alone, text, views=[view]), encoding="utf-8")
     page.goto(f"{path.as_uri()}#{urlencode({'view': view, 'run': runs.id(name), 'text': text})}")
     page.wait_for_selector("section.view:not([aria-busy])")
-    assert shown(page, mark) == expected
+    assert view_data(page, mark) == expected
     if view == "next-token":  # a slider that reaches beyond the list still finds what it needs
         page.locator("input[name=top_p]").fill("0.99")
-        assert sum(shown(page, mark)["values"]) == pytest.approx(1)
+        assert sum(view_data(page, mark)["values"]) == pytest.approx(1)

@@ -6,7 +6,7 @@ import csv
 import io
 
 import pytest
-from page_data import link_state, shown
+from page_data import link_state, view_data
 
 MAP = """async ({ rows, columns, values, both }) => {
   const { heatMap } = await import("/page/parts/heat_map.js");
@@ -31,7 +31,7 @@ COLORS = """() => {
 @pytest.fixture
 def put(open_view, page):
     def put_it(rows, columns, values, both=False):
-        open_view("tokenize", look="light")
+        open_view("tokenize", theme="light")
         given = {"rows": rows, "columns": columns, "values": values, "both": both}
         page.evaluate(MAP, given)
         return page
@@ -88,7 +88,7 @@ def test_what_is_taken_home_is_what_is_shown(open_view, page):
         page.get_by_role("button", name="Tokenize CSV").click()
     text = taken.value.path().read_text(encoding="utf-8-sig")
     _, *rows = list(csv.reader(io.StringIO(text)))
-    numbers = page.locator(".cut-piece > span").all_inner_texts()
+    numbers = page.locator(".token-entry > span").all_inner_texts()
     assert [row[3] for row in rows] == numbers
     assert not [cell for row in rows for cell in row if cell.startswith("=")]  # a spreadsheet would compute it
     open_view("runs")
@@ -96,7 +96,7 @@ def test_what_is_taken_home_is_what_is_shown(open_view, page):
         page.locator(".downloads button", has_text="SVG").first.click()
     image = taken.value.path().read_text(encoding="utf-8")
     assert image.startswith("<svg")
-    assert image.count("<path") == len(shown(page, "[data-curve=loss]")["lines"])
+    assert image.count("<path") == len(view_data(page, "[data-metric=loss]")["lines"])
 
 
 def test_quick_changes_are_one_step_back(open_view, page):

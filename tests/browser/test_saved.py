@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 import pytest
-from page_data import link_state, shown, views_of
+from page_data import link_state, view_data, views_of
 
 from seq2see.explorer.offline import saved_page, to_iframe
 from seq2see.explorer.workspace import Workspace
@@ -26,17 +26,17 @@ def saved(runs, tmp_path_factory):
 
 def test_it_opens_from_a_disk_with_no_request_and_shows_what_the_server_showed(open_view, page, saved, runs):
     open_view("runs", text=TEXT)
-    live = shown(page, "[data-curve=loss]")
+    live = view_data(page, "[data-metric=loss]")
     open_view("tokenize", text=TEXT)
     cut = page.locator(".token-groups").first.inner_text()
     page.goto("about:blank")
-    page.monitor.asked.clear()
+    page.monitor.requests.clear()
     page.goto(f"{saved.as_uri()}#{urlencode({'view': 'tokenize', 'run': 'r2', 'text': TEXT})}")
     assert page.locator(".token-groups").first.inner_text() == cut
     page.locator("nav a[data-view=runs]").click()
-    page.wait_for_selector("[data-curve=loss]")
-    assert shown(page, "[data-curve=loss]") == live
-    assert [each.url for each in page.monitor.asked] == [saved.as_uri()]
+    page.wait_for_selector("[data-metric=loss]")
+    assert view_data(page, "[data-metric=loss]") == live
+    assert [each.url for each in page.monitor.requests] == [saved.as_uri()]
     assert page.title() != "forced"
 
 
@@ -44,18 +44,18 @@ def test_it_opens_from_a_disk_with_no_request_and_shows_what_the_server_showed(o
 def test_where_a_model_looks_is_saved_whole(open_view, page, saved, runs, run):
     open_view("attention", run=run, text=TEXT)
     page.wait_for_selector("[role=gridcell], .attention-grid canvas")
-    live = shown(page, ".attention-image canvas")
+    live = view_data(page, ".attention-figure canvas")
     page.goto("about:blank")
     page.goto(f"{saved.as_uri()}#{urlencode({'view': 'attention', 'run': runs.id(run), 'text': TEXT})}")
     page.wait_for_selector("section.view:not([aria-busy])")
-    assert shown(page, ".attention-image canvas") == live
+    assert view_data(page, ".attention-figure canvas") == live
     for heads in ("mean", "max", "one"):
         page.locator("select[name=heads]").select_option(heads)
-    page.locator(".attention-image canvas").focus()
+    page.locator(".attention-figure canvas").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
     page.locator("select[name=heads]").select_option("all")
-    page.wait_for_selector(".attention-image svg")
+    page.wait_for_selector(".attention-figure svg")
     assert page.locator(".error").count() == 0
 
 
@@ -64,12 +64,12 @@ def test_where_a_model_looks_is_saved_whole(open_view, page, saved, runs, run):
 )
 def test_no_view_opens_with_a_question_whose_answer_was_not_saved(page, saved, runs, run, lang):
     page.goto(f"{saved.as_uri()}#{urlencode({'run': runs.id(run), 'text': TEXT, 'lang': lang})}")
-    page.wait_for_selector("section.view:not([aria-busy]), .complaint")
+    page.wait_for_selector("section.view:not([aria-busy]), .error")
     views = views_of(page)
     assert len(views) >= 8
     for view in views:
         page.locator(f"nav a[data-view={view}]").click()
-        page.wait_for_selector("section.view:not([aria-busy]), .complaint")
+        page.wait_for_selector("section.view:not([aria-busy]), .error")
         complaints = [each for each in page.locator(".error").all_inner_texts() if "[MASK]" not in each]
         assert complaints == [], view  # that BERT has nothing to guess here, it says itself
 
@@ -93,4 +93,4 @@ def test_it_works_inside_a_notebook(page, saved, tmp_path):
     frame.locator("nav a[data-view=tokenize]").click()
     assert frame.locator("textarea").input_value() == TEXT
     assert frame.locator("details.help").get_attribute("open") is None  # there is little room
-    assert [each.url for each in page.monitor.asked if not each.url.startswith("about:")] == [path.as_uri()]
+    assert [each.url for each in page.monitor.requests if not each.url.startswith("about:")] == [path.as_uri()]

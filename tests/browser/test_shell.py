@@ -1,4 +1,4 @@
-"""What is around every view: entering, links, languages, light and dark, the keyboard, narrow screens."""
+"""The layout around every view: login, links, languages, themes, the keyboard, narrow screens."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from page_data import link_state, views_of, wait_until
 
 from tiny_runs import RUNS, SCRIPT
 
-DRAWN_WELL = """() => [document.querySelectorAll(".complaint").length,
+DRAWN_WELL = """() => [document.querySelectorAll(".error").length,
   document.querySelector(".help p").textContent.length, document.documentElement.scrollWidth]"""
 
 
-def test_the_token_is_changed_for_a_cookie_and_leaves_the_address(open_view, page, runs):
+def test_the_token_is_exchanged_for_a_cookie_and_removed_from_the_address(open_view, page, runs):
     open_view("tokenize")
     assert "token" not in link_state(page)
     assert page.evaluate("document.cookie") == ""
@@ -23,7 +23,7 @@ def test_the_token_is_changed_for_a_cookie_and_leaves_the_address(open_view, pag
 
 
 @pytest.mark.usefixtures("fresh")
-def test_without_a_token_nothing_is_told(page, runs):
+def test_without_a_token_there_is_no_data(page, runs):
     page.monitor.allowed = {401}
     page.goto(runs.link.partition("#")[0] + "#view=runs")
     assert "terminal" in page.locator(".error").inner_text()
@@ -34,7 +34,7 @@ def test_a_link_opens_the_same_view_and_back_goes_back(open_view, page):
     assert page.locator("textarea").input_value() == "红猫 & <b>"
     page.locator("nav a[data-view=runs]").click()
     page.wait_for_selector("section.view-runs:not([aria-busy])")
-    assert link_state(page)["text"] == "红猫 & <b>"  # what is looked at goes along
+    assert link_state(page)["text"] == "红猫 & <b>"  # the input is shared by all views
     page.go_back()
     page.wait_for_selector("section.view-tokenize:not([aria-busy])")
     page.locator("select[name=run]").select_option("r1")
@@ -42,7 +42,7 @@ def test_a_link_opens_the_same_view_and_back_goes_back(open_view, page):
     assert link_state(page) == {"view": "tokenize", "run": "r1", "text": "红猫 & <b>"}
 
 
-def test_language_and_look_are_switched_and_kept_in_the_link(open_view, page):
+def test_language_and_theme_are_switched_and_stored_in_the_link(open_view, page):
     open_view("tokenize")
     assert page.locator("h1").inner_text() == "Tokenize"
     page.get_by_role("button", name="Switch to Chinese").click()
@@ -52,7 +52,7 @@ def test_language_and_look_are_switched_and_kept_in_the_link(open_view, page):
     page.locator("select[name=theme]").select_option("dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
     assert {"lang": "zh", "theme": "dark"}.items() <= link_state(page).items()
-    assert page.evaluate("document.activeElement.name") == "theme"  # the keyboard stays where it was
+    assert page.evaluate("document.activeElement.name") == "theme"  # the focus is restored
 
 
 @pytest.mark.usefixtures("fresh")
@@ -74,10 +74,10 @@ def test_every_view_of_every_run_is_drawn_in_both_languages_and_on_a_narrow_scre
         assert "runs" in views
         for number, view in enumerate(views):
             open_view(view, run=run, lang=("en", "zh")[number % 2])
-            complaints, told, wide = page.evaluate(DRAWN_WELL)
-            assert complaints == 0, (run, view)
-            assert told > 40, (run, view)
-            assert wide <= 380, f"{view} of {run} is {wide} pixels wide"
+            errors, help_length, width = page.evaluate(DRAWN_WELL)
+            assert errors == 0, (run, view)
+            assert help_length > 40, (run, view)
+            assert width <= 380, f"{view} of {run} is {width} pixels wide"
 
 
 def test_what_looks_like_markup_stays_text(open_view, page):
@@ -91,23 +91,23 @@ def test_what_looks_like_markup_stays_text(open_view, page):
     assert "<script>do" in page.locator("table.samples").inner_text()
 
 
-def test_everything_is_said_in_both_languages(open_view, page):
+def test_every_text_exists_in_both_languages(open_view, page):
     open_view("runs")
     tables = page.evaluate("""async () => {
       const { VIEWS } = await import("/page/views.js");
-      return VIEWS.map(({ name, words }) => [name, words]);
+      return VIEWS.map(({ name, strings }) => [name, strings]);
     }""")
-    for name, words in tables:
-        assert words["en"].keys() == words["zh"].keys(), name
-        assert {"title", "hint", "help_text"} <= words["en"].keys(), name
-        empty = [key for language in words.values() for key, text in language.items() if not text]
+    for name, strings in tables:
+        assert strings["en"].keys() == strings["zh"].keys(), name
+        assert {"title", "hint", "help_text"} <= strings["en"].keys(), name
+        empty = [key for language in strings.values() for key, text in language.items() if not text]
         assert not empty, name
-        same = [text for key, text in words["zh"].items() if text == words["en"][key]]
-        english = [text for text in same if len(re.findall(r"[a-z]{4,}", text)) > 3]  # a formula is the same in both
+        same = [text for key, text in strings["zh"].items() if text == strings["en"][key]]
+        english = [text for text in same if len(re.findall(r"[a-z]{4,}", text)) > 3]  # a formula is equal in both
         assert not english, f"{name}: not translated"
 
 
-def test_what_was_typed_goes_along_to_another_view(open_view, page):
+def test_a_typed_text_is_the_input_of_another_view_too(open_view, page):
     open_view("tokenize", run="gpt", text="the cat")
     page.locator("textarea[name=text]").fill("the mat")
     wait_until(page, "location.hash.includes('mat')")

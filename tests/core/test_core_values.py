@@ -1,4 +1,4 @@
-"""Sequences, rows, seeds, files: the small values everything else is built on."""
+"""Sequences, rows, seeds, files, devices: the values and functions that everything else is built on."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ ROWS = st.lists(st.lists(st.integers(0, 99), max_size=5), min_size=1, max_size=5
 
 
 @given(ROWS)
-def test_packing_keeps_exactly_the_real_values_in_order(rows: list[list[int]]):
+def test_unpadding_keeps_exactly_the_valid_values_in_order(rows: list[list[int]]):
     sequences = Sequences.of(rows, padding=-1)
     assert sequences.unpad().tolist() == [value for row in rows for value in row]
     assert torch.equal(sequences.pad(sequences.unpad(), padding=-1).values, sequences.values)
 
 
-def test_unpacking_vectors_puts_padding_behind():
+def test_padding_vectors_appends_zeros_to_each_row():
     sequences = Sequences.of([[5], [6, 7]])
-    unpacked = sequences.pad(torch.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]))
-    assert unpacked.values.tolist() == [[[1, 1], [0, 0]], [[2, 2], [3, 3]]]
+    padded = sequences.pad(torch.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]))
+    assert padded.values.tolist() == [[[1, 1], [0, 0]], [[2, 2], [3, 3]]]
 
 
-def test_real_marks_data_and_asked_marks_questions():
+def test_valid_marks_data_and_label_mask_marks_labels():
     sequences = Sequences.of([[5, 6], [7]])
-    assert sequences.real.tolist() == [[True, True], [True, False]]
+    assert sequences.valid.tolist() == [[True, True], [True, False]]
     batch = Batch(sequences, sequences, torch.tensor([[6, 2], [2, IGNORE_INDEX]]), torch.arange(2))
     assert batch.label_mask.tolist() == [[True, True], [True, False]]
     assert batch.to("cpu").source is not None
 
 
-def test_all_that_a_batch_holds_moves_with_it():
+def test_all_tensors_of_a_batch_move_to_the_device():
     sequences, images = Sequences.of([[5, 6], [7]]), Images(torch.zeros(2, 3, 4, 4))
     for source in (sequences, images, Videos(torch.zeros(2, 5, 3, 4, 4))):
         moved = Batch(source, sequences, torch.zeros(2, 2), torch.arange(2)).to("meta")
@@ -63,7 +63,7 @@ def state() -> State:
     return State(torch.arange(6).view(3, 2), (torch.tensor([10, 20, 30]), None), 7)
 
 
-def test_rows_are_picked_everywhere_in_a_state():
+def test_rows_are_picked_in_all_tensors_of_a_state():
     picked = pick_rows(state(), torch.tensor([2, 0, 0]))
     assert picked.values.tolist() == [[4, 5], [0, 1], [0, 1]]
     assert picked.pair[0].tolist() == [30, 10, 10]
@@ -71,27 +71,27 @@ def test_rows_are_picked_everywhere_in_a_state():
 
 
 @dataclass(frozen=True)
-class Remembering:
-    said: torch.Tensor
-    read: torch.Tensor = field(metadata=INPUT_ONLY)
+class StateWithInput:
+    tokens: torch.Tensor
+    source: torch.Tensor = field(metadata=INPUT_ONLY)
 
 
-def test_what_is_of_the_input_stays_where_it_is_when_rows_move():
-    before = Remembering(torch.tensor([1, 2]), torch.tensor([10, 20]))
+def test_input_only_parts_stay_when_rows_are_reordered():
+    before = StateWithInput(torch.tensor([1, 2]), torch.tensor([10, 20]))
     moved = reorder_rows(before, torch.tensor([1, 1]))
-    assert moved.said.tolist() == [2, 2]
-    assert moved.read is before.read
-    assert pick_rows(before, torch.tensor([1, 1])).read.tolist() == [20, 20]
+    assert moved.tokens.tolist() == [2, 2]
+    assert moved.source is before.source
+    assert pick_rows(before, torch.tensor([1, 1])).source.tolist() == [20, 20]
     assert [each.tolist() for each in tensors_of(before)] == [[1, 2], [10, 20]]
     assert [each.tolist() for each in tensors_of(before, without_input_only=True)] == [[1, 2]]
 
 
-def test_repeated_rows_stand_beside_each_other():
+def test_repeated_rows_are_adjacent():
     assert repeat_rows(state(), 2).pair[0].tolist() == [10, 10, 20, 20, 30, 30]
     assert repeat_rows(state(), 1).pair[0].tolist() == [10, 20, 30]
 
 
-def test_a_forked_state_has_tensors_of_its_own():
+def test_a_cloned_state_has_its_own_tensors():
     first = state()
     second = clone_state(first)
     second.values.zero_()
@@ -112,13 +112,13 @@ def test_randomness_depends_on_purpose_and_every_number():
     assert derive_seed(12, "a", 3) != derive_seed(1, "a", 23)
 
 
-def test_these_draws_must_never_change_or_old_runs_could_not_be_repeated():
+def test_these_random_numbers_must_never_change_or_old_runs_are_not_reproducible():
     assert derive_seed(1, "dropout", 2, 3) == 8472169242287285429
     assert permutation(6, 1, "examples", 0).tolist() == [5, 1, 2, 3, 0, 4]
     assert generator(1, "feeding", 5).random() == pytest.approx(0.848562898411378, abs=1e-15)
 
 
-def test_chances_are_uniform():
+def test_random_numbers_are_uniform():
     draws = np.array([uniform(3, "coin", number) for number in range(4000)])
     assert draws.min() >= 0
     assert draws.max() < 1
@@ -132,7 +132,7 @@ def test_torch_is_seeded_by_purpose():
     assert torch.equal(torch.rand(3), first)
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_is_replaced_completely_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "new" / "folder" / "a.json"
     write_json(path, {"字": 1})
     assert path.read_text(encoding="utf-8") == '{\n  "字": 1\n}\n'
@@ -147,7 +147,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     assert [item.name for item in path.parent.iterdir()] == ["a.json"]
 
 
-def test_the_old_file_stays_until_the_new_one_takes_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_old_file_stays_until_the_new_one_replaces_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write_bytes(tmp_path / "a", b"old")
 
     def killed(self: Path, target: Path) -> None:
@@ -166,16 +166,16 @@ def test_a_files_hash(tmp_path: Path):
     assert sha256(tmp_path / "abc").startswith("ba7816bf")
 
 
-def test_a_missing_file_suggests_its_neighbor(tmp_path: Path):
+def test_the_error_of_a_missing_file_suggests_a_similar_name(tmp_path: Path):
     (tmp_path / "pairs.tsv").touch()
     assert "Did you mean" in str(missing_file(tmp_path / "pair.tsv"))
     assert "Check the path" in str(missing_file(tmp_path / "nowhere" / "x"))
     assert closest_match("zzz", ["abc"]) is None
     assert str(unknown_name("word", "zzz", ["b", "a"])) == "There is no word 'zzz'. There are: a, b."
-    assert str(UserError("It broke.", location="a:1", hint="Mend it.")) == "a:1: It broke. Mend it."
+    assert str(UserError("It broke.", location="a:1", hint="Repair it.")) == "a:1: It broke. Repair it."
 
 
-def test_bf16_is_used_only_where_asked():
+def test_bf16_is_used_only_if_set():
     vectors = torch.ones(2, 2)
     with autocast(torch.device("cpu"), "bf16"):
         assert (vectors @ vectors).dtype == torch.bfloat16
@@ -184,7 +184,7 @@ def test_bf16_is_used_only_where_asked():
 
 
 @pytest.mark.parametrize(
-    "compilers, environment, found",
+    "compilers, environment, expected",
     [
         (("gcc",), {}, True),
         (("clang",), {}, True),
@@ -194,15 +194,15 @@ def test_bf16_is_used_only_where_asked():
         (("clang",), {"CC": ""}, True),
     ],
 )
-def test_kernels_need_triton_and_a_compiler_that_it_finds(monkeypatch, compilers, environment, found):
+def test_kernels_need_triton_and_a_compiler(monkeypatch, compilers, environment, expected):
     monkeypatch.setattr(devices, "find_spec", lambda name: name == "triton" or None)
     monkeypatch.setattr(devices.shutil, "which", lambda name: name if name in compilers else None)
-    assert devices.has_triton(environment) == found
+    assert devices.has_triton(environment) == expected
     monkeypatch.setattr(devices, "find_spec", lambda name: None)
     assert not devices.has_triton(environment)
 
 
-def test_kernels_are_used_on_a_gpu_unless_they_are_not_allowed(monkeypatch):
+def test_kernels_are_used_on_a_gpu_unless_they_are_forbidden(monkeypatch):
     monkeypatch.setattr(devices, "TRITON", True)
     gpu, cpu = torch.device("cuda"), torch.device("cpu")
     with devices.use_kernels(False):

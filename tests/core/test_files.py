@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Files are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import pytest
 from seq2see.core.files import write_text
 
 
-def test_a_file_is_written_with_its_folder_and_nothing_is_left_beside_it(tmp_path):
+def test_a_file_is_written_with_its_folder_and_without_a_temporary_file(tmp_path):
     write_text(tmp_path / "new" / "a.txt", "我")
     assert (tmp_path / "new" / "a.txt").read_text(encoding="utf-8") == "我"
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.txt"]
 
 
-def test_what_cannot_be_written_leaves_the_old_file_as_it_was(tmp_path):
+def test_a_failed_write_leaves_the_old_file_unchanged(tmp_path):
     write_text(tmp_path / "a.txt", "old")
     with pytest.raises(UnicodeEncodeError):
         write_text(tmp_path / "a.txt", "\ud800")
     assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "old"
 
 
-def test_a_folder_in_its_place_is_named_in_the_error_and_not_the_file_beside_it(tmp_path):
+def test_the_error_for_a_folder_names_the_folder_and_not_the_temporary_file(tmp_path):
     with pytest.raises(IsADirectoryError) as caught:
         write_text(tmp_path, "text")
     assert caught.value.filename == str(tmp_path)

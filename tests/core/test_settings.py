@@ -1,4 +1,4 @@
-"""Settings change by path, survive TOML, and answer mistakes with the nearest right word."""
+"""Settings: changes by path, TOML, and errors with the closest valid name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Train(Settings):
 
 def _heavy(weight: int) -> int:
     if weight < 5:
-        raise ValueError("it does not hold")
+        raise ValueError("it is too light")
     return weight
 
 
@@ -59,7 +59,7 @@ def test_a_setting_is_changed_by_its_path_and_the_original_stays():
     assert trip.vehicle == Boat()
 
 
-def test_another_kind_keeps_what_both_know_and_drops_the_rest():
+def test_a_change_of_kind_keeps_common_settings_and_drops_the_others():
     trip = Trip(name="a", vehicle=Boat(length=7, oars=8)).with_(**{"vehicle.wagons": 5, "vehicle.kind": "train"})
     assert trip.vehicle == Train(length=7, wagons=5)
 
@@ -78,7 +78,7 @@ class Toy(Settings):
     thing: Annotated[Boat | Kite, Field(discriminator="kind")] = Boat()
 
 
-def test_a_setting_that_only_sounds_alike_is_not_kept():
+def test_a_setting_of_the_same_name_and_another_type_is_not_kept():
     assert Toy(thing=Boat(length=7)).with_(**{"thing.kind": "kite"}).thing == Kite()
     assert Toy(thing=Kite(length="long")).with_(**{"thing.kind": "boat"}).thing == Boat()
 
@@ -103,7 +103,7 @@ def test_a_field_that_a_class_does_not_carry_takes_its_default_in_both_direction
     assert WinterToy(thing=Sledge(length=7)).with_(**{"thing.kind": "sledge"}).thing == Sledge(length=7)
 
 
-def test_a_whole_node_can_be_given():
+def test_a_whole_node_can_be_set():
     assert Trip(name="a").with_(vehicle=Train(wagons=1)).vehicle == Train(wagons=1)
 
 
@@ -113,7 +113,7 @@ def test_nothing_can_be_assigned():
 
 
 @pytest.mark.parametrize(
-    ("changes", "answer"),
+    ("changes", "message"),
     [
         ({"vehicle.oras": 1}, "vehicle: There is no setting 'oras'. Did you mean 'oars'?"),
         ({"vehikle.oars": 1}, "There is no setting 'vehikle'. Did you mean 'vehicle'?"),
@@ -124,10 +124,10 @@ def test_nothing_can_be_assigned():
         ({"spare.oars": "two"}, "'spare.oars' cannot be 'two'"),
     ],
 )
-def test_a_wrong_change_is_told_in_one_sentence(changes: dict[str, object], answer: str):
+def test_a_wrong_change_is_a_one_sentence_error(changes: dict[str, object], message: str):
     with pytest.raises(UserError) as caught:
         Trip(name="a").with_(**changes)
-    assert answer in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_toml_and_back(tmp_path: Path):
@@ -137,7 +137,7 @@ def test_toml_and_back(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("tree", "answer"),
+    ("tree", "message"),
     [
         (
             {"name": "a", "vehicle": {"kind": "train", "wagos": 1}},
@@ -148,13 +148,13 @@ def test_toml_and_back(tmp_path: Path):
         ({"name": "a", "nmae": "b"}, "There is no setting 'nmae'. Did you mean 'name'?"),
     ],
 )
-def test_a_wrong_tree_is_told_in_one_sentence(tree: dict[str, object], answer: str):
+def test_a_wrong_tree_is_a_one_sentence_error(tree: dict[str, object], message: str):
     with pytest.raises(UserError) as caught:
         read_tree(Trip, tree)
-    assert answer in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_a_file_that_is_no_toml_is_named(tmp_path: Path):
+def test_the_error_for_invalid_toml_names_the_file(tmp_path: Path):
     (tmp_path / "x.toml").write_text("a = ")
     with pytest.raises(UserError, match=r"x\.toml: This is not valid TOML"):
         read_toml(Trip, tmp_path / "x.toml")
@@ -180,7 +180,7 @@ def test_assignments_are_read_as_toml_or_as_a_word(text: str, path: str, value: 
 
 
 @pytest.mark.parametrize("text", ["training.steps", "=200", ""])
-def test_what_assigns_nothing_is_told(text: str):
+def test_an_invalid_assignment_is_an_error(text: str):
     with pytest.raises(UserError, match=f"'{text}' is not a setting.*path=value"):
         parse_assignment(text)
 
@@ -193,26 +193,26 @@ class Ferry(Settings):
     anchor: Annotated[int, AfterValidator(_heavy)] = 9
 
 
-def test_a_kind_that_is_not_named_is_the_usual_one():
+def test_a_missing_kind_is_the_default_one():
     assert read_tree(Ferry, {"vehicle": {"length": 5}}).vehicle == Train(length=5)
     assert read_tree(Ferry, {"vehicle": {"kind": "boat", "length": 5}}).vehicle == Boat(length=5)
 
 
-def test_what_is_not_there_has_no_settings():
+def test_an_empty_node_has_no_settings():
     with pytest.raises(UserError, match=r"This recipe has no spare, so 'spare\.oars' cannot be set\."):
         Ferry().with_(**{"spare.oars": 3})
     assert Ferry().with_(spare=Boat(oars=3)).spare == Boat(oars=3)
     assert "spare" not in [path for path, *_ in walk(Ferry())]
 
 
-def test_a_rule_of_our_own_is_told_with_the_setting_it_is_about():
+def test_the_error_of_a_validator_names_its_setting():
     with pytest.raises(UserError) as caught:
         read_tree(Ferry, {"anchor": 1})
-    assert str(caught.value) == "anchor: it does not hold."
+    assert str(caught.value) == "anchor: it is too light."
 
 
-def test_every_setting_is_listed_with_its_explanation():
-    rows = {path: (value, meaning) for path, value, meaning in walk(Trip(name="a"))}
+def test_every_setting_is_listed_with_its_docstring():
+    rows = {path: (value, docstring) for path, value, docstring in walk(Trip(name="a"))}
     assert rows["vehicle"] == (Boat, "A boat.")
     assert rows["vehicle.oars"] == (2, "How many oars.")
     assert rows["spare.oars"] == (1, "How many oars.")
@@ -233,19 +233,19 @@ class Sailing(Boat):
     flag: str = ""
 
 
-def test_explanations_are_inherited_and_read_only_when_asked_for():
-    # Whoever reads the source of a class when it is defined reads it for everybody who imports it.
+def test_docstrings_are_inherited_and_parsed_at_the_first_call():
+    # Parsing the source when a class is defined would slow down every import.
     assert all(field.description is None for field in Sailing.model_fields.values())
-    told = {
+    expected = {
         "length": "How long it is above the water.",
         "oars": "How many oars.",
         "sails": "How many sails, and:\n\nhow large.",
     }
-    assert descriptions(Sailing) == told
+    assert descriptions(Sailing) == expected
 
 
-def test_without_its_source_a_class_has_no_explanations():
-    without: dict[str, Any] = {"Settings": Settings}
-    exec("class Unread(Settings):\n    size: int = 1\n    'Nobody knows.'", without)
-    assert descriptions(without["Unread"]) == {}
-    assert [*walk(without["Unread"]())] == [("size", 1, "")]
+def test_without_its_source_a_class_has_no_docstrings():
+    namespace: dict[str, Any] = {"Settings": Settings}
+    exec("class NoSource(Settings):\n    size: int = 1\n    'A docstring.'", namespace)
+    assert descriptions(namespace["NoSource"]) == {}
+    assert [*walk(namespace["NoSource"]())] == [("size", 1, "")]

@@ -85,9 +85,9 @@ def test_a_beam_of_one_is_greedy(length_penalty):
         greedy = decode(model, source, GreedySampler(length_penalty), Limits(5))
         for stopping_rule in STOPPING_RULES if length_penalty == NoPenalty() else [stop_when_full]:
             beam = decode(model, source, BeamSampler(1, length_penalty, stopping_rule), Limits(5))
-            for (mine,), (theirs,) in zip(beam, greedy, strict=True):
-                assert (mine.tokens, mine.finished) == (theirs.tokens, theirs.finished)
-                assert mine.score == pytest.approx(theirs.score, rel=1e-6)
+            for (actual,), (expected,) in zip(beam, greedy, strict=True):
+                assert (actual.tokens, actual.finished) == (expected.tokens, expected.finished)
+                assert actual.score == pytest.approx(expected.score, rel=1e-6)
 
 
 def results_of_all_kinds(widths):
@@ -213,7 +213,7 @@ def test_by_hand_with_a_penalty_on_length_the_best_attainable_score_is_that_of_t
 
 
 def test_by_hand_the_search_stops_if_the_next_token_can_only_lower_the_score():
-    """The stored score is log(0.4) = -0.92; the live hypothesis has log(0.6) = -0.51 now, and twice that if it ends next."""
+    """The stored score is log(0.4) = -0.92; the live one is log(0.6) = -0.51 now, and twice that if it ends next."""
     model = StepCounter(Tree({(): {EOS: 0.4, 3: 0.6}}))
     assert [
         answer.tokens

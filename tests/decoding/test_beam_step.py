@@ -46,26 +46,26 @@ def live_beams(sums, random, done=None):
     return LiveBeams(sums.sort(dim=1, descending=True).values, done, history_of(sums.numel(), random), rows)
 
 
-def assert_same_history(mine, theirs):
-    assert mine.tokens.tolist() == theirs.tokens.tolist()
-    assert mine.log_probabilities.tolist() == theirs.log_probabilities.tolist()
-    assert mine.prompt_lengths is theirs.prompt_lengths
-    assert mine.time == theirs.time
+def assert_same_history(actual, expected):
+    assert actual.tokens.tolist() == expected.tokens.tolist()
+    assert actual.log_probabilities.tolist() == expected.log_probabilities.tolist()
+    assert actual.prompt_lengths is expected.prompt_lengths
+    assert actual.time == expected.time
 
 
 def assert_same_step(scores, beams):
-    mine, theirs = native_beam_step(scores, beams), torch_beam_step(scores, beams)
-    assert mine.sums.tolist() == theirs.sums.tolist()
+    actual, expected = native_beam_step(scores, beams), torch_beam_step(scores, beams)
+    assert actual.sums.tolist() == expected.sums.tolist()
     for name in ("tokens", "log_probabilities", "parents"):
-        assert getattr(mine.step, name).tolist() == getattr(theirs.step, name).tolist(), name
-    assert_same_history(mine.history, theirs.history)
-    assert mine.maybe_exhausted == bool((theirs.sums[:, 0] == -INFINITY).any())
-    is_eos = theirs.ended_candidates and theirs.ended_candidates.is_eos & ~beams.done[:, None]
-    assert (mine.ended_candidates is not None) == (is_eos is not None and bool(is_eos.any()))
-    if mine.ended_candidates is not None:
-        assert mine.ended_candidates.is_eos.tolist() == is_eos.tolist()
-        assert mine.ended_candidates.sums.tolist() == theirs.ended_candidates.sums.tolist()
-        assert mine.ended_candidates.parents.tolist() == theirs.ended_candidates.parents.tolist()
+        assert getattr(actual.step, name).tolist() == getattr(expected.step, name).tolist(), name
+    assert_same_history(actual.history, expected.history)
+    assert actual.maybe_exhausted == bool((expected.sums[:, 0] == -INFINITY).any())
+    is_eos = expected.ended_candidates and expected.ended_candidates.is_eos & ~beams.done[:, None]
+    assert (actual.ended_candidates is not None) == (is_eos is not None and bool(is_eos.any()))
+    if actual.ended_candidates is not None:
+        assert actual.ended_candidates.is_eos.tolist() == is_eos.tolist()
+        assert actual.ended_candidates.sums.tolist() == expected.ended_candidates.sums.tolist()
+        assert actual.ended_candidates.parents.tolist() == expected.ended_candidates.parents.tolist()
 
 
 @given(
@@ -177,9 +177,9 @@ def test_native_add_finished_equals_torch_add_finished(shape, values, seed):
     parents = torch.randint(0, rows, shape, generator=random)
     finished = FinishedCandidates(random_scores(shape, values, random), parents, history_of(rows, random, 3))
     scores = random_scores((rows, 3, 11), 50, random)[:, 1]
-    mine, theirs = native_add_finished(older, finished, scores), torch_add_finished(older, finished, scores)
+    actual, expected = native_add_finished(older, finished, scores), torch_add_finished(older, finished, scores)
     for name in BeamHypotheses.__dataclass_fields__:
-        assert getattr(mine, name).tolist() == getattr(theirs, name).tolist(), name
+        assert getattr(actual, name).tolist() == getattr(expected, name).tolist(), name
 
 
 def test_nan_hypothesis_scores_are_left_to_torch():
@@ -197,10 +197,10 @@ def test_a_whole_search_is_the_same_with_and_without_cplusplus(length_penalty, s
     for seed in range(4):
         model, source = HistoryModel(seed), random_source(7, seed)
         monkeypatch.delenv(NATIVE_VARIABLE, raising=False)
-        mine = decode(model, source, BeamSampler(3, length_penalty, stopping_rule), Limits(6))
+        actual = decode(model, source, BeamSampler(3, length_penalty, stopping_rule), Limits(6))
         monkeypatch.setenv(NATIVE_VARIABLE, "0")
         assert native_library_if_loaded() is None
-        assert mine == decode(model, source, BeamSampler(3, length_penalty, stopping_rule), Limits(6))
+        assert actual == decode(model, source, BeamSampler(3, length_penalty, stopping_rule), Limits(6))
 
 
 def test_a_search_on_a_cpu_uses_the_native_functions(monkeypatch):

@@ -37,10 +37,10 @@ PREFIXES = Sequences.of([[3, 4, 5, 3], [], [5], [4, 4], [3, 3, 3], [4], [5, 3]])
 
 def assert_same(left, right):
     assert [[answer.tokens for answer in row] for row in left] == [[answer.tokens for answer in row] for row in right]
-    for mine, theirs in zip(chain(*left), chain(*right), strict=True):
-        assert mine.finished == theirs.finished
-        assert mine.score == pytest.approx(theirs.score, abs=1e-5)
-        assert mine.token_log_probabilities == pytest.approx(theirs.token_log_probabilities, abs=1e-5)
+    for actual, expected in zip(chain(*left), chain(*right), strict=True):
+        assert actual.finished == expected.finished
+        assert actual.score == pytest.approx(expected.score, abs=1e-5)
+        assert actual.token_log_probabilities == pytest.approx(expected.token_log_probabilities, abs=1e-5)
 
 
 @few_examples(3)

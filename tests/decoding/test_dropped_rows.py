@@ -99,10 +99,10 @@ def test_dropping_rows_does_not_change_hypotheses_and_steps(seed, sampler, rows,
         assert [[each.tokens for each in row] for row in other_answers] == [
             [each.tokens for each in row] for row in answers
         ]
-        for mine, theirs in zip(other_steps, steps, strict=True):
-            torch.testing.assert_close(mine.log_probabilities, theirs.log_probabilities)
-        for mine, theirs in zip(other_answers, answers, strict=True):
-            assert [each.score for each in mine] == pytest.approx([each.score for each in theirs], abs=1e-6)
+        for actual, expected in zip(other_steps, steps, strict=True):
+            torch.testing.assert_close(actual.log_probabilities, expected.log_probabilities)
+        for actual, expected in zip(other_answers, answers, strict=True):
+            assert [each.score for each in actual] == pytest.approx([each.score for each in expected], abs=1e-6)
 
 
 def read(run):

@@ -8,7 +8,7 @@ from seq2see.decoding.forecasting import forecast
 
 
 class SumOfAll:
-    """Predicts that the next value is the sum of all previous ones; its state is that sum and the remaining capacity."""
+    """Predicts that the next value is the sum of all previous ones; its state is that sum and the free capacity."""
 
     def start(self, source, rows, max_length):
         assert source is None

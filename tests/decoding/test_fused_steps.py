@@ -55,11 +55,11 @@ def test_a_step_with_a_tensor_time_equals_a_step_with_an_int_time(sampler, seed,
     history, *others = other_search.search_state
     assert history.time.tolist() == [MAX_LENGTH - 1]
     other_search.search_state = (replace(history, time=MAX_LENGTH - 1), *others)
-    mine, theirs = search.results(), other_search.results()
-    assert [[each.tokens for each in answers] for answers in mine] == [
-        [each.tokens for each in answers] for answers in theirs
+    actual, expected = search.results(), other_search.results()
+    assert [[each.tokens for each in answers] for answers in actual] == [
+        [each.tokens for each in answers] for answers in expected
     ]
-    assert [answers[0].score for answers in mine] == pytest.approx([answers[0].score for answers in theirs])
+    assert [answers[0].score for answers in actual] == pytest.approx([answers[0].score for answers in expected])
 
 
 class FusedModel:

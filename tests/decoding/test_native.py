@@ -126,15 +126,15 @@ class TestVariants:
 
     def test_int8_equals_its_definition(self, variant):
         expected = read(int8_definition(model_of(*variant)), self.source, self.tokens, [21])
-        found = read(native_model_of(variant, "int8"), self.source, self.tokens, [20, 1])
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
+        outputs = read(native_model_of(variant, "int8"), self.source, self.tokens, [20, 1])
+        torch.testing.assert_close(outputs, expected, rtol=1e-5, atol=1e-4)
         plain = read(model_of(*variant), self.source, self.tokens, [21])
         assert (plain - expected).abs().max() > 1e-2  # so that the test can distinguish them
 
     def test_bf16_is_near_the_model(self, variant):
         expected = read(model_of(*variant), self.source, self.tokens, [21])
-        found = read(native_model_of(variant, "bf16"), self.source, self.tokens, [20, 1])
-        error = (found - expected).abs()
+        outputs = read(native_model_of(variant, "bf16"), self.source, self.tokens, [20, 1])
+        error = (outputs - expected).abs()
         assert 0 < error.mean() < 0.01 * expected.abs().mean() + 0.01
         assert error.max() < 0.1 * expected.abs().max()
 
@@ -187,8 +187,8 @@ class TestNativeModel:
         model, source = model_of(*self.variant), random_sources([5, 1, 19, 7])
         for sampler in (GreedySampler(), BeamSampler(3)):
             expected = decode(model, source, sampler, Limits(12))
-            found = decode(native_model_of(self.variant, "float32", 2), source, sampler, Limits(12))
-            assert [[a.tokens for a in row] for row in found] == [[a.tokens for a in row] for row in expected]
+            outputs = decode(native_model_of(self.variant, "float32", 2), source, sampler, Limits(12))
+            assert [[a.tokens for a in row] for row in outputs] == [[a.tokens for a in row] for row in expected]
 
     @pytest.mark.parametrize("threads", [1, 2, 3])
     def test_scores_are_log_probabilities(self, threads):
@@ -206,16 +206,16 @@ class TestNativeModel:
         width = TransformerSettings(width=8, depth=1, heads=2)
         settings = ModelSettings(source=Text(), target=TextTarget(), encoder=width, decoder=width)
         model = fresh_model(settings, (71, 5003), "xavier", 1).eval()
-        source, tokens, found = random_sources([5, 4]), random_tokens(2, 1), []
+        source, tokens, outputs = random_sources([5, 4]), random_tokens(2, 1), []
         with torch.no_grad():
             model.target.table.weight[4500] *= 40  # the largest score is in the last block
         for threads in (1, 2, 3):
             optimized_model = make_native_model(model, "float32", threads) or pytest.skip("no compiler")
-            found.append(optimized_model.step_log_probabilities(tokens, optimized_model.start(source, 2, 1))[0])
+            outputs.append(optimized_model.step_log_probabilities(tokens, optimized_model.start(source, 2, 1))[0])
         expected = read(model, source, tokens, [1]).log_softmax(-1)
-        torch.testing.assert_close(found[0], expected, rtol=1e-5, atol=1e-4)
-        assert torch.equal(found[0], found[1])
-        assert torch.equal(found[0], found[2])
+        torch.testing.assert_close(outputs[0], expected, rtol=1e-5, atol=1e-4)
+        assert torch.equal(outputs[0], outputs[1])
+        assert torch.equal(outputs[0], outputs[2])
 
     def test_it_contains_a_copy_of_the_weights(self):
         model = copy.deepcopy(model_of(*self.variant))
@@ -278,17 +278,17 @@ class TestNativeModel:
         source, tokens = random_sources([5, 9]), random_tokens(2, 20)
         for threads in (1, 2):
             optimized_model = native_model_of(self.variant, "int8", threads)
-            expected, found = read(optimized_model, source, tokens, [1] * 20), []
+            expected, outputs = read(optimized_model, source, tokens, [1] * 20), []
             workers = [
-                threading.Thread(target=lambda: found.append(read(optimized_model, source, tokens, [1] * 20)))  # noqa: B023
+                threading.Thread(target=lambda: outputs.append(read(optimized_model, source, tokens, [1] * 20)))  # noqa: B023
                 for _ in range(4)
             ]
             for worker in workers:
                 worker.start()
             for worker in workers:
                 worker.join()
-            assert len(found) == 4
-            assert all(torch.equal(each, expected) for each in found)
+            assert len(outputs) == 4
+            assert all(torch.equal(each, expected) for each in outputs)
 
     def test_the_position_cache_grows_with_longer_texts(self):
         model = model_of(*self.variant)

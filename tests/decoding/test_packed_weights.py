@@ -173,9 +173,9 @@ def test_a_packed_model_scores_like_the_model_and_does_not_change_it(name, preci
 def test_a_packed_float32_model_gives_the_same_hypotheses(name, pack_all_layers):
     model, source = tiny_model(name), sources([4, 2, 5, 3], seed=3)
     for sampler in (GreedySampler(), BeamSampler(3)):
-        mine = decode(make_packed_model(model, "float32"), source, sampler, LIMITS)
-        theirs = decode(model, source, sampler, LIMITS)
-        assert [[each.tokens for each in row] for row in mine] == [[each.tokens for each in row] for row in theirs]
+        actual = decode(make_packed_model(model, "float32"), source, sampler, LIMITS)
+        expected = decode(model, source, sampler, LIMITS)
+        assert [[each.tokens for each in row] for row in actual] == [[each.tokens for each in row] for row in expected]
 
 
 def test_small_float32_layers_are_not_packed():

@@ -14,7 +14,8 @@ from toy_decoders import EOS, HistoryModel, random_source
 
 SAMPLERS = [
     GreedySampler(), GreedySampler(Average()), RandomSampler(7), RandomSampler(3, temperature=2.5, top_k=3),
-    BeamSampler(2), BeamSampler(3, GNMT(alpha=0.6)), BeamSampler(4, Average(alpha=-0.5), stop_when_full), BeamSampler(8, Average()),
+    BeamSampler(2), BeamSampler(3, GNMT(alpha=0.6)), BeamSampler(4, Average(alpha=-0.5), stop_when_full),
+    BeamSampler(8, Average()),
 ]  # fmt: skip
 
 
@@ -40,11 +41,11 @@ def test_at_each_step_of_a_beam_search_the_best_are_expanded_and_the_others_prun
     tree = trace_search(HistoryModel(5), random_source(1, 5), BeamSampler(width), Limits(5))
     for time in range(1 + tree.nodes[-1].time):
         step_nodes = [node for node in tree.nodes if node.time == time]
-        taken = [node.total for node in step_nodes if node.outcome == "expanded"]
-        left = [node.total for node in step_nodes if node.outcome == "pruned" and node.token != EOS]
-        assert len(taken) == width or time == 0
+        expanded = [node.total for node in step_nodes if node.outcome == "expanded"]
+        pruned = [node.total for node in step_nodes if node.outcome == "pruned" and node.token != EOS]
+        assert len(expanded) == width or time == 0
         assert len(step_nodes) == 2 * width or time == 0
-        assert max(left, default=-torch.inf) <= min(taken)
+        assert max(pruned, default=-torch.inf) <= min(expanded)
         # Only expanded nodes have continuations.
         assert all(node.parent == ROOT or tree.nodes[node.parent].outcome == "expanded" for node in step_nodes)
     assert all(node.token == EOS for node in tree.nodes if node.outcome == "finished")

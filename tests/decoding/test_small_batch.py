@@ -63,7 +63,7 @@ def fewer_programs(monkeypatch):
     """The interpreter runs programs one after another."""
     from seq2see.kernels import fused_linear
 
-    monkeypatch.setattr(fused_linear, "PROGRAMS", 4)
+    monkeypatch.setattr(fused_linear, "MIN_PROGRAMS", 4)
 
 
 def small_batch_model_of(model):
@@ -111,16 +111,16 @@ def test_one_token_of_gpt(name):
 @pytest.mark.parametrize("sampler", [GreedySampler(), BeamSampler(3)], ids=["greedy", "beam"])
 def test_one_sentence_gets_the_same_hypotheses(name, sampler):
     model, source = on_device(tiny_model(name)), sources([5], seed=3).to(DEVICE)
-    mine, theirs = (decode(each, source, sampler, Limits(5)) for each in (small_batch_model_of(model), model))
-    assert [each.tokens for each in mine[0]] == [each.tokens for each in theirs[0]]
+    actual, expected = (decode(each, source, sampler, Limits(5)) for each in (small_batch_model_of(model), model))
+    assert [each.tokens for each in actual[0]] == [each.tokens for each in expected[0]]
 
 
 def test_gpt_continues_a_prefix_with_the_same_tokens():
     model, prefix = on_device(perturbed_model(GPTS["pre-norm"])), Sequences.of([[7, 8, 9], [5]]).to(DEVICE)
-    mine, theirs = (
+    actual, expected = (
         decode(each, None, GreedySampler(), Limits(5), prefix=prefix) for each in (small_batch_model_of(model), model)
     )
-    assert [row[0].tokens for row in mine] == [row[0].tokens for row in theirs]
+    assert [row[0].tokens for row in actual] == [row[0].tokens for row in expected]
 
 
 @pytest.mark.parametrize("rows, new, is_fused", [(4, 1, True), (5, 1, False), (2, 2, False)])

@@ -14,7 +14,7 @@ from seq2see.models.convolutional import GatedCNNSettings, TextCNNSettings
 from seq2see.models.image_settings import ImageSource
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.recurrent import RecurrentEncoderSettings
-from seq2see.models.resnet_encoder import PixelEmbeddingSettings as EveryPixel
+from seq2see.models.resnet_encoder import PixelEmbeddingSettings
 from seq2see.models.resnet_encoder import ResNetSettings
 from seq2see.models.settings import (
     BertEmbeddingSettings,
@@ -32,7 +32,7 @@ from seq2see.models.settings import (
 from seq2see.runs.model import Model, open_model
 from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.image_dataset import PixelEmbeddingSettings
+from seq2see.sequences.image_dataset import ImageProcessor
 from seq2see.sequences.series_dataset import StandardScaler
 
 CELLS = RecurrentEncoderSettings(width=16, cell="lstm", bidirectional=True, dropout=0.0)
@@ -73,10 +73,10 @@ def _headless() -> Model:
 
 
 def _resnet() -> Model:
-    seen = ImageSource(image_size=8, embedding=EveryPixel())
+    seen = ImageSource(image_size=8, embedding=PixelEmbeddingSettings())
     body = ResNetSettings(width=16, depth=1, stages=2, norm="group")
     settings = ModelSettings(source=seen, target=ImageLabel(pooling="mean"), encoder=body)
-    eyes = PixelEmbeddingSettings(8, 3)
+    eyes = ImageProcessor(8, 3)
     return random_model("resnet", settings, Tokenizers(eyes, eyes, LABELS))
 
 

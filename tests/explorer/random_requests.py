@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 from text_models import LETTERS
-from tiny_workspace import BEARER, OWN, SCRIPT, image
+from tiny_workspace import BEARER, HOST_HEADER, SCRIPT, image
 
 from seq2see.explorer.openapi import openapi_schema
 from seq2see.explorer.routes import ROUTES
@@ -158,7 +158,7 @@ def random_request(rng: random.Random) -> dict:
         cut = rng.randrange(len(body))
         body = body[:cut] + bytes([rng.randrange(256)]) + body[cut + 1 :]
     if rng.random() < 0.05:
-        headers = rng.choice([OWN, *({**headers, **odd} for odd in ODD_HEADERS)])
+        headers = rng.choice([HOST_HEADER, *({**headers, **odd} for odd in ODD_HEADERS)])
     if rng.random() < 0.05:
         method = rng.choice(["GET", "PUT", "OPTIONS", "HEAD", "PATCH", "BREW"])
     if rng.random() < 0.05:

@@ -1,4 +1,4 @@
-"""The pages about the explorer name every view that there is, by the title that it has on the page."""
+"""The documentation of the explorer lists every view by its title on the page."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ PAGE = ROOT / "src" / "seq2see" / "explorer" / "page"
 
 
 def titles(language: str) -> set[str]:
-    """What views call themselves; each says it once in English, and then in Chinese."""
+    """The titles of the views; each module has one in English and then one in Chinese."""
     found = set()
     for path in PAGE.glob("views/*.js"):
-        said = re.findall(r'^    title: "(.+)",$', path.read_text(encoding="utf-8"), re.MULTILINE)
-        assert len(said) in (0, 2), path.name
-        found |= {said[language == "zh"]} if said else set()
+        titles = re.findall(r'^    title: "(.+)",$', path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert len(titles) in (0, 2), path.name
+        found |= {titles[language == "zh"]} if titles else set()
     return found
 
 
@@ -25,6 +25,6 @@ def titles(language: str) -> set[str]:
 def test_every_view_has_its_row(name, language):
     text = (ROOT / "docs" / name).read_text(encoding="utf-8")
     rows = re.findall(r"^\| (.+?) \|.*\|.*\|$", text.split("|---|---|---|")[1].split("\n\n")[0], re.MULTILINE)
-    shown = len(re.findall(r"import ", (PAGE / "views.js").read_text(encoding="utf-8")))
+    count = len(re.findall(r"import ", (PAGE / "views.js").read_text(encoding="utf-8")))
     assert set(rows) == titles(language)
-    assert len(rows) == shown
+    assert len(rows) == count

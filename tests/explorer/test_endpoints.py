@@ -1,4 +1,4 @@
-"""How answers travel, who waits for the model, and how mistakes are told: the server's forms, one by one."""
+"""Responses, the job queue of the models, and the format of errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tiny_workspace import BEARER, KEYS, OWN, Client, make_app, required_fields, run_async, workspace
+from tiny_workspace import BEARER, CREDENTIALS, HOST_HEADER, Client, make_app, required_fields, run_async, workspace
 
 from seq2see.core.errors import UserError
 from seq2see.explorer.endpoints import _cancel_on_disconnect, to_response
@@ -20,79 +20,79 @@ from seq2see.explorer.server import build_app
 
 FILES = {"architecture/source", "mistakes/confusion", "mistakes/forecasts", "mistakes/rows", "mistakes/splits"}
 FILES |= {"runs/metrics", "runs/samples"}
-"""What is answered from files, also while a model is busy."""
+"""The routes that only read files, which work while a model is busy."""
 
 
-def test_numbers_go_row_by_row_whatever_they_were_kept_as():
-    answer = to_response(ArrayResponse(np.arange(6.0).reshape(3, 2).T))
-    assert answer.headers["x-shape"] == "2,3"
-    assert np.frombuffer(answer.body, "<f4").tolist() == [0, 2, 4, 1, 3, 5]
+def test_arrays_are_sent_in_row_major_order():
+    response = to_response(ArrayResponse(np.arange(6.0).reshape(3, 2).T))
+    assert response.headers["x-shape"] == "2,3"
+    assert np.frombuffer(response.body, "<f4").tolist() == [0, 2, 4, 1, 3, 5]
 
 
-def test_what_is_no_number_is_null():
-    answer = to_response({"a": (math.nan, [1.5, -math.inf]), "b": {"c": math.inf}, "d": "nan"})
-    assert json.loads(answer.body) == {"a": [None, [1.5, None]], "b": {"c": None}, "d": "nan"}
+def test_nan_and_infinity_become_null():
+    response = to_response({"a": (math.nan, [1.5, -math.inf]), "b": {"c": math.inf}, "d": "nan"})
+    assert json.loads(response.body) == {"a": [None, [1.5, None]], "b": {"c": None}, "d": "nan"}
 
 
 @pytest.mark.parametrize(
     ("route", "body", "location"),
     [("runs/metrics", {"run": ["a secret"]}, "run"), ("predict", {"run": "r1", "texts": ["a", 5]}, "texts.1")],
 )
-def test_what_cannot_be_read_is_told_by_its_place_and_not_repeated(route, body, location):
-    answer = Client(make_app(workspace())).ask(route, **body)
-    assert answer.status_code == 422
-    what = "This question cannot be read: Input should be a valid string."
-    assert answer.json() == {"message": what, "location": location, "hint": "openapi.json tells how."}
+def test_a_validation_error_has_a_location_and_does_not_repeat_the_value(route, body, location):
+    response = Client(make_app(workspace())).post(route, **body)
+    assert response.status_code == 422
+    message = "The request is not valid: Input should be a valid string."
+    assert response.json() == {"message": message, "location": location, "hint": "See openapi.json for the schema."}
 
 
-def test_places_of_runs_are_told_by_their_names(monkeypatch, tmp_path):
-    def complain(workspace, asked: RunRequest) -> dict:
+def test_paths_of_runs_become_their_names(monkeypatch, tmp_path):
+    def fail(workspace, request: RunRequest) -> dict:
         raise UserError("No.", location=str(tmp_path / "my runs" / "half-done" / "metrics.jsonl"))
 
-    monkeypatch.setitem(ROUTES, "complain", Route(RunRequest, complain))
-    answer = Client(make_app(workspace(tmp_path / "my runs"))).ask("complain", run="r6")
-    assert answer.json()["location"] == "half-done/metrics.jsonl"
+    monkeypatch.setitem(ROUTES, "fail", Route(RunRequest, fail))
+    response = Client(make_app(workspace(tmp_path / "my runs"))).post("fail", run="r6")
+    assert response.json()["location"] == "half-done/metrics.jsonl"
 
 
-@pytest.mark.parametrize("body", [{}, {"token": "x" * 201}, {"token": KEYS.token, "more": 1}])
-def test_who_enters_says_the_token_and_nothing_else(body):
-    own = {**OWN, "Origin": f"http://{OWN['Host']}"}
-    answer = Client(make_app(workspace())).send("POST", "/api/login", own, json=body)
-    assert (answer.status_code, "set-cookie" in answer.headers) == (422, False)
+@pytest.mark.parametrize("body", [{}, {"token": "x" * 201}, {"token": CREDENTIALS.token, "more": 1}])
+def test_a_login_request_has_a_token_and_no_other_field(body):
+    headers = {**HOST_HEADER, "Origin": f"http://{HOST_HEADER['Host']}"}
+    response = Client(make_app(workspace())).send("POST", "/api/login", headers, json=body)
+    assert (response.status_code, "set-cookie" in response.headers) == (422, False)
 
 
-def test_whoever_is_not_let_in_is_told_in_the_same_form():
-    answer = Client(make_app(workspace())).send("GET", "/api/runs", OWN)
-    assert (answer.status_code, answer.headers["content-type"]) == (401, "application/json")
-    assert answer.json().keys() == {"message", "location", "hint"}
-    assert int(answer.headers["content-length"]) == len(answer.content)
+def test_a_rejected_request_has_the_usual_error_fields():
+    response = Client(make_app(workspace())).send("GET", "/api/runs", HOST_HEADER)
+    assert (response.status_code, response.headers["content-type"]) == (401, "application/json")
+    assert response.json().keys() == {"message", "location", "hint"}
+    assert int(response.headers["content-length"]) == len(response.content)
 
 
-def test_what_only_reads_files_does_not_wait_for_the_model():
-    """In a line in which nobody may wait, whoever needs a model is told to come back."""
-    client = Client(build_app(workspace(), KEYS, JobQueue("models", max_body_bytes=0)))
-    asked = [
+def test_routes_that_only_read_files_do_not_use_the_queue_of_the_models():
+    """With a queue of size 0, every route that needs a model is rejected."""
+    client = Client(build_app(workspace(), CREDENTIALS, JobQueue("models", max_waiting=0)))
+    requests = [
         {"method": "POST", "url": f"/api/{name}", "json": {"run": "r1", **required_fields(name)}} for name in ROUTES
     ]
-    answers = client.all([{**each, "headers": BEARER} for each in asked])
-    read = {name: each for name, each in zip(ROUTES, answers, strict=True) if "cannot be read" not in each.text}
+    responses = client.all([{**each, "headers": BEARER} for each in requests])
+    valid = {name: each for name, each in zip(ROUTES, responses, strict=True) if "is not valid" not in each.text}
     assert {name for name, route in ROUTES.items() if not route.uses_model} == FILES
-    assert {name for name, each in read.items() if each.status_code != 429} == FILES & read.keys()
-    assert read["tokenize"].headers["retry-after"] == "0"
+    assert {name for name, each in valid.items() if each.status_code != 429} == FILES & valid.keys()
+    assert valid["tokenize"].headers["retry-after"] == "0"
 
 
 @pytest.mark.parametrize(
-    ("path", "most"), [("/api/vit/upload", 20), ("/api/predict", 20), ("/api/tokenize", 1), ("/api/login", 1), ("/", 1)]
+    ("path", "megabytes"), [("/api/vit/upload", 20), ("/api/predict", 20), ("/api/tokenize", 1), ("/api/login", 1), ("/", 1)]
 )
-def test_a_question_with_a_image_may_be_longer(path, most):
-    assert make_app(workspace()).max_body_bytes(path) == most << 20
+def test_requests_with_images_may_be_larger(path, megabytes):
+    assert make_app(workspace()).max_body_bytes(path) == megabytes << 20
 
 
-def test_nobody_is_waited_for_once_an_answer_is_given():
-    async def asked() -> tuple[object, int]:
-        request = SimpleNamespace(receive=asyncio.Event().wait)  # it never goes away
-        answer = await _cancel_on_disconnect(request, asyncio.sleep(0, "answer"))
+def test_the_wait_for_a_disconnect_ends_with_the_response():
+    async def run() -> tuple[object, int]:
+        request = SimpleNamespace(receive=asyncio.Event().wait)  # it never disconnects
+        response = await _cancel_on_disconnect(request, asyncio.sleep(0, "response"))
         await asyncio.sleep(0)
-        return answer, len(asyncio.all_tasks())
+        return response, len(asyncio.all_tasks())
 
-    assert run_async(asked()) == ("answer", 1)
+    assert run_async(run()) == ("response", 1)

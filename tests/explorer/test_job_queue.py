@@ -1,4 +1,4 @@
-"""The line before the models: one at a time, a few wait, the rest come back later, and nobody disturbs another."""
+"""The job queue: one job at a time, a limited number of waiting jobs, and no interference between jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import httpx2
 import numpy as np
 import pytest
 from text_models import SOURCE, text_model
-from tiny_workspace import BEARER, KEYS, Client, make_app, run_async, workspace
+from tiny_workspace import BEARER, CREDENTIALS, Client, make_app, run_async, workspace
 
 from seq2see.core.cancellation import check_cancelled
 from seq2see.decoding.settings import Decoding
@@ -22,7 +22,7 @@ from seq2see.runs.model import open_model
 from seq2see.runs.model_folder import StoredModel
 
 
-def test_work_is_done_in_turn_and_one_at_a_time():
+def test_jobs_run_in_order_and_one_at_a_time():
     queue, busy, done = JobQueue("test"), threading.Lock(), []
 
     def work(number):
@@ -31,32 +31,32 @@ def test_work_is_done_in_turn_and_one_at_a_time():
         busy.release()
         return number * number
 
-    async def ask():
+    async def submit_all():
         return await asyncio.gather(*(queue.submit(lambda number=number: work(number)) for number in range(10)))
 
-    assert run_async(ask()) == [number * number for number in range(10)]
+    assert run_async(submit_all()) == [number * number for number in range(10)]
     assert done == list(range(10))
 
 
-@pytest.mark.parametrize("wrong", [ValueError("no"), SystemExit(3), StopIteration(), KeyboardInterrupt()])
-def test_what_goes_wrong_in_one_is_told_to_that_one_alone(wrong):
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), StopIteration(), KeyboardInterrupt()])
+def test_an_exception_is_raised_in_its_own_job_only(error):
     queue = JobQueue("test")
 
     def broken():
-        raise wrong
+        raise error
 
-    async def ask():
-        return await asyncio.gather(queue.submit(broken), queue.submit(lambda: "well"), return_exceptions=True)
+    async def submit_all():
+        return await asyncio.gather(queue.submit(broken), queue.submit(lambda: "result"), return_exceptions=True)
 
-    failed, well = run_async(ask())
+    failed, succeeded = run_async(submit_all())
     assert isinstance(failed, ValueError | RuntimeError)
-    assert well == "well"
+    assert succeeded == "result"
 
 
-def test_whoever_leaves_the_line_is_passed_over():
+def test_a_cancelled_waiting_job_does_not_run():
     queue, gate, done = JobQueue("test"), threading.Event(), []
 
-    async def ask():
+    async def submit_all():
         first = asyncio.create_task(queue.submit(gate.wait))
         await asyncio.sleep(0.02)
         second = asyncio.create_task(queue.submit(lambda: done.append("second")))
@@ -67,191 +67,191 @@ def test_whoever_leaves_the_line_is_passed_over():
         gate.set()
         await asyncio.gather(first, third)
 
-    run_async(ask())
+    run_async(submit_all())
     assert done == ["third"]
 
 
-def test_whoever_leaves_while_answered_gives_the_place_to_the_next():
-    queue, begun, ended = JobQueue("test"), threading.Event(), []
+def test_a_cancelled_running_job_ends_at_its_next_check():
+    queue, started, ended = JobQueue("test"), threading.Event(), []
 
     def endless():
-        begun.set()
+        started.set()
         try:
             while True:
                 check_cancelled()
         finally:
             ended.append("endless")
 
-    async def ask():
+    async def submit_all():
         first = asyncio.create_task(queue.submit(endless))
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(started.wait, 10)
         second = asyncio.create_task(queue.submit(lambda: list(ended)))
         await asyncio.sleep(0.02)
         assert not ended
         first.cancel()
         return await asyncio.wait_for(second, 10)
 
-    assert run_async(ask()) == ["endless"]
+    assert run_async(submit_all()) == ["endless"]
 
 
-def test_what_takes_too_long_is_given_up_and_told(monkeypatch):
+def test_a_job_above_the_time_limit_is_cancelled_with_an_error(monkeypatch):
     monkeypatch.setattr(job_queue, "JOB_TIMEOUT", 0.1)
 
-    def endless(workspace, asked: RunRequest) -> dict:
+    def endless(workspace, request: RunRequest) -> dict:
         while True:
             check_cancelled()
 
     monkeypatch.setitem(routes.ROUTES, "endless", Route(RunRequest, endless))
     client = Client(make_app(workspace()))
-    answer = client.ask("endless", run="r1")
-    assert answer.status_code == 422
-    assert "given up" in answer.json()["message"]
-    assert answer.json()["hint"]
+    response = client.post("endless", run="r1")
+    assert response.status_code == 422
+    assert "cancelled" in response.json()["message"]
+    assert response.json()["hint"]
     monkeypatch.undo()
-    assert client.ask("predict", run="r1", texts=[SOURCE]).status_code == 200
+    assert client.post("predict", run="r1", texts=[SOURCE]).status_code == 200
 
 
-def test_a_client_that_goes_while_a_model_writes_holds_nobody_up(monkeypatch):
-    """A search of hundreds of turns, left after its first: the next question is answered, and nothing half is kept."""
-    on, other = workspace(), text_model("transformer")
-    config = other.config.model_copy(update={"decoding": Decoding(max_new_tokens=400, min_new_tokens=400)})
-    model = open_model(StoredModel(config, other.module, other.tokenizers))
-    on.run("r1").model = model
-    turns, step = [], model.module.step
+def test_a_disconnect_during_a_generation_frees_the_queue(monkeypatch):
+    """A search of hundreds of steps is cancelled: the next request gets a response, and nothing partial is cached."""
+    opened, base = workspace(), text_model("transformer")
+    config = base.config.model_copy(update={"decoding": Decoding(max_new_tokens=400, min_new_tokens=400)})
+    model = open_model(StoredModel(config, base.module, base.tokenizers))
+    opened.run("r1").model = model
+    steps, step = [], model.module.step
 
     def slow(tokens, state):
-        turns.append(1)
+        steps.append(1)
         time.sleep(0.05)
         return step(tokens, state)
 
     monkeypatch.setattr(model.module, "step", slow)
-    with server.serve_in_thread(on) as keys:
-        url, headers = f"http://127.0.0.1:{keys.port}/api/", {"Authorization": f"Bearer {keys.token}"}
+    with server.serve_in_thread(opened) as credentials:
+        url, headers = f"http://127.0.0.1:{credentials.port}/api/", {"Authorization": f"Bearer {credentials.token}"}
         with pytest.raises(httpx2.TimeoutException):
-            httpx2.post(f"{url}attention/lens", json={"run": "r1", "text": SOURCE}, headers=headers, timeout=0.5)
-        asked = {"run": "r2", "texts": [SOURCE]}
-        assert httpx2.post(f"{url}predict", json=asked, headers=headers, timeout=5).status_code == 200
-        assert len(turns) < 60
-        assert not on._kept
+            httpx2.post(f"{url}attention/layers", json={"run": "r1", "text": SOURCE}, headers=headers, timeout=0.5)
+        body = {"run": "r2", "texts": [SOURCE]}
+        assert httpx2.post(f"{url}predict", json=body, headers=headers, timeout=5).status_code == 200
+        assert len(steps) < 60
+        assert not opened._cache
 
 
-def test_a_full_line_turns_away_at_once_and_says_when_to_come_back():
+def test_a_full_queue_rejects_a_job_at_once_with_a_retry_time():
     queue, gate = JobQueue("test", max_waiting=2), threading.Event()
 
-    async def ask():
+    async def submit_all():
         first = asyncio.create_task(queue.submit(gate.wait))
         await asyncio.sleep(0.02)
         waiting = [asyncio.create_task(queue.submit(lambda: None)) for _ in range(2)]
         await asyncio.sleep(0.02)
-        with pytest.raises(QueueFull) as refused:
+        with pytest.raises(QueueFull) as rejected:
             await queue.submit(lambda: None)
         gate.set()
-        await asyncio.gather(first, *job_queue)
-        assert await queue.submit(lambda: "there is room again") == "there is room again"
-        return refused.value.seconds
+        await asyncio.gather(first, *waiting)
+        assert await queue.submit(lambda: "accepted") == "accepted"
+        return rejected.value.retry_after
 
-    assert run_async(ask()) >= 1
+    assert run_async(submit_all()) >= 1
 
 
-class Served:
-    """A server with a route that takes as long as the test wants."""
+class SlowRoute:
+    """A route that responds when its gate is opened."""
 
     def __init__(self, monkeypatch):
-        self.gate, self.begun = threading.Event(), []
+        self.gate, self.started = threading.Event(), []
 
-        def slow(workspace, asked: RunRequest) -> dict:
-            self.begun.append(asked.run)
+        def slow(workspace, request: RunRequest) -> dict:
+            self.started.append(request.run)
             assert self.gate.wait(20)
-            return {"run": asked.run}
+            return {"run": request.run}
 
         monkeypatch.setitem(routes.ROUTES, "slow", Route(RunRequest, slow))
 
 
-def test_the_server_turns_away_those_that_are_too_many_and_passes_over_those_that_left(monkeypatch):
-    served = Served(monkeypatch)
+def test_the_server_rejects_requests_above_the_maximum_and_skips_cancelled_ones(monkeypatch):
+    slow = SlowRoute(monkeypatch)
 
-    async def ask():
+    async def submit_all():
         transport = httpx2.ASGITransport(make_app(workspace()))
         async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:7777", headers=BEARER) as client:
-            asked = []
+            requests = []
             for number in range(20):
-                asked.append(asyncio.create_task(client.post("/api/slow", json={"run": f"r{number + 1}"})))
-                while not served.begun:  # the first is being answered before the others ask
+                requests.append(asyncio.create_task(client.post("/api/slow", json={"run": f"r{number + 1}"})))
+                while not slow.started:  # the first one runs before the others are sent
                     await asyncio.sleep(0.01)
             await asyncio.sleep(0.2)
-            asked[5].cancel()  # its page was closed
+            requests[5].cancel()  # a disconnect
             await asyncio.sleep(0.05)
-            served.gate.set()
-            return await asyncio.gather(*asked, return_exceptions=True)
+            slow.gate.set()
+            return await asyncio.gather(*requests, return_exceptions=True)
 
-    answers = run_async(ask())
-    statuses = [getattr(each, "status_code", 0) for each in answers]
-    assert statuses.count(429) == 3  # one is being answered, sixteen wait
-    assert all(int(each.headers["retry-after"]) >= 1 for each in answers if getattr(each, "status_code", 0) == 429)
+    responses = run_async(submit_all())
+    statuses = [getattr(each, "status_code", 0) for each in responses]
+    assert statuses.count(429) == 3  # one is running, sixteen wait
+    assert all(int(each.headers["retry-after"]) >= 1 for each in responses if getattr(each, "status_code", 0) == 429)
     assert statuses.count(200) == 16
-    assert "r6" not in served.begun
-    assert len(served.begun) == 16
+    assert "r6" not in slow.started
+    assert len(slow.started) == 16
 
 
-def test_a_real_connection_that_is_closed_leaves_the_line(monkeypatch):
-    served = Served(monkeypatch)
-    with server.serve_in_thread(workspace()) as keys:
-        url, headers = f"http://127.0.0.1:{keys.port}/api/slow", {"Authorization": f"Bearer {keys.token}"}
+def test_a_closed_connection_removes_its_job_from_the_queue(monkeypatch):
+    slow = SlowRoute(monkeypatch)
+    with server.serve_in_thread(workspace()) as credentials:
+        url, headers = f"http://127.0.0.1:{credentials.port}/api/slow", {"Authorization": f"Bearer {credentials.token}"}
         first = threading.Thread(target=lambda: httpx2.post(url, json={"run": "r1"}, headers=headers, timeout=20))
         first.start()
-        _until(lambda: served.begun)
+        _until(lambda: slow.started)
         with pytest.raises(httpx2.TimeoutException):
             httpx2.post(url, json={"run": "r2"}, headers=headers, timeout=0.3)
-        # What only reads files is answered meanwhile.
-        answer = httpx2.get(url.replace("slow", "runs"), headers=headers, timeout=5)
-        assert (answer.status_code, "server" in answer.headers) == (200, False)
-        served.gate.set()
+        # Routes that only read files respond in the meantime.
+        response = httpx2.get(url.replace("slow", "runs"), headers=headers, timeout=5)
+        assert (response.status_code, "server" in response.headers) == (200, False)
+        slow.gate.set()
         assert httpx2.post(url, json={"run": "r3"}, headers=headers, timeout=5).json() == {"run": "r3"}
         first.join()
-    assert served.begun == ["r1", "r3"]
+    assert slow.started == ["r1", "r3"]
 
 
-def _until(holds, seconds=10.0):
-    waiting = threading.Event()
+def _until(condition, seconds=10.0):
+    never = threading.Event()
     for _ in range(int(seconds * 100)):
-        if holds():
+        if condition():
             return
-        job_queue.wait(0.01)
-    raise AssertionError("it never came to that")
+        never.wait(0.01)
+    raise AssertionError("the condition did not become true")
 
 
-def test_two_questions_at_once_do_not_mix():
-    """Each gets what it would get alone, also where a model is watched while it answers."""
+def test_concurrent_requests_do_not_mix():
+    """Each response is equal to that of the request alone, also for traces."""
     texts = [SOURCE, "他们的大书", "你说的是中国人 abc"]
     models = {"r1": text_model("transformer"), "r2": text_model("rnn")}
-    alone = {
+    expected_arrays = {
         (run, text): model.trace(text, "ab").of("attention")[-1].values[0]
         for run, model in models.items()
         for text in texts
     }
     last = {run: len(model.trace(SOURCE, "ab").of("attention")) - 1 for run, model in models.items()}
 
-    async def ask():
+    async def submit_all():
         transport = httpx2.ASGITransport(make_app(workspace()))
         async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:7777", headers=BEARER) as client:
-            asked = [
+            requests = [
                 client.post("/api/attention/head", json={"run": run, "text": text, "target": "ab", "layer": last[run]})
-                for run, text in alone
+                for run, text in expected_arrays
             ]
-            return await asyncio.gather(*asked)
+            return await asyncio.gather(*requests)
 
-    for answer, expected in zip(run_async(ask()), alone.values(), strict=True):
-        shape = tuple(map(int, answer.headers["x-shape"].split(",")))
-        np.testing.assert_array_equal(np.frombuffer(answer.content, "<f4").reshape(shape), expected)
+    for response, expected in zip(run_async(submit_all()), expected_arrays.values(), strict=True):
+        shape = tuple(map(int, response.headers["x-shape"].split(",")))
+        np.testing.assert_array_equal(np.frombuffer(response.content, "<f4").reshape(shape), expected)
 
 
-def test_the_server_lives_on_after_a_bad_question(capsys, monkeypatch):
-    def broken(workspace, asked: RunRequest) -> dict:
-        raise RuntimeError("a mistake of ours")
+def test_the_server_continues_after_an_internal_error(capsys, monkeypatch):
+    def broken(workspace, request: RunRequest) -> dict:
+        raise RuntimeError("an internal error")
 
     monkeypatch.setitem(routes.ROUTES, "broken", Route(RunRequest, broken))
     client = Client(make_app(workspace()))
-    assert client.ask("broken", run="r1").status_code == 500
-    assert client.ask("predict", run="r1", texts=[SOURCE]).status_code == 200
-    assert "a mistake of ours" in capsys.readouterr().err
-    assert KEYS.token not in client.ask("broken", run="r1").text
+    assert client.post("broken", run="r1").status_code == 500
+    assert client.post("predict", run="r1", texts=[SOURCE]).status_code == 200
+    assert "an internal error" in capsys.readouterr().err
+    assert CREDENTIALS.token not in client.post("broken", run="r1").text

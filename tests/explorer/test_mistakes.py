@@ -1,4 +1,4 @@
-"""The tables of an evaluation, as the page about mistakes gets them."""
+"""The tables of an evaluation, as the view "Mistakes" gets them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def model_of(target, *labels, source=None):
 
 
 class Letters:
-    """A tokenizer of which each piece is a letter, and the first shows a space."""
+    """A tokenizer whose tokens are letters; the first is a space."""
 
     def __len__(self):
         return 3
 
-    def pieces(self, ids):
+    def tokens(self, ids):
         return ["▁ab"[number] for number in ids]
 
     def decode(self, ids):
@@ -67,26 +67,26 @@ def numbers(rows, order):
     return [row.number for row in sorted(rows, key=SORT_KEYS[order])]
 
 
-def test_the_split_that_counts_comes_first(run):
+def test_the_test_split_comes_first(run):
     assert list(splits(run)) == ["test", "roles", "tags", "token_losses"]
 
 
-def test_of_equally_bad_answers_the_surest_are_the_worst(run):
+def test_of_equally_bad_answers_the_most_confident_are_the_worst(run):
     rows = evaluated_rows(run, LABEL, "test")
     assert numbers(rows, "worst") == [1, 2, 0]
-    assert numbers(rows, "top_tokens") == [0, 1, 2]
+    assert numbers(rows, "best") == [0, 1, 2]
     assert numbers(rows, "least-confident") == [2, 1, 0]
     assert numbers(evaluated_rows(run, LABEL, "roles"), "worst") == [2, 1, 3, 0]
 
 
-def test_what_differs_is_marked(run):
+def test_differences_are_marked(run):
     row = row_fields(evaluated_rows(run, LABEL, "test")[1])
     assert [part for part in row["answer"] if part[1]] == [("had", True), ("pens", True)]
     assert not row["correct"]
     assert row_fields(evaluated_rows(run, LABEL, "test")[0])["correct"]
 
 
-def test_a_cell_of_the_confusion_has_as_many_rows_as_it_says(run):
+def test_a_cell_of_the_confusion_matrix_has_the_counted_number_of_rows(run):
     rows = evaluated_rows(run, LABEL, "roles")
     found = confusion(rows, LABEL)
     assert found.counts == ((0, 2), (1, 1))
@@ -95,31 +95,31 @@ def test_a_cell_of_the_confusion_has_as_many_rows_as_it_says(run):
             assert len(filter_rows(rows, LABEL, (truth, answer), "")) == found.counts[row][column]
 
 
-def test_tags_are_confused_word_by_word(run):
+def test_tags_are_counted_word_by_word(run):
     rows = evaluated_rows(run, TAG, "tags")
     assert confusion(rows, TAG).counts == ((1, 0, 0), (0, 1, 0), (1, 0, 1))
     assert [row.number for row in filter_rows(rows, TAG, ("VERB", "NOUN"), "")] == [0]
     assert rows[0].quality == 0.5
 
 
-def test_a_search_finds_texts_truths_and_answers(run):
+def test_a_search_covers_texts_references_and_answers(run):
     rows = evaluated_rows(run, LABEL, "test")
     assert [row.number for row in filter_rows(rows, LABEL, None, "HAD")] == [1]
     assert [row.number for row in filter_rows(rows, LABEL, None, "他")] == [2]
 
 
-def test_running_text_is_told_piece_by_piece(run):
+def test_running_text_has_the_loss_of_each_token(run):
     (row,) = evaluated_rows(run, LABEL, "token_losses")
     assert (row.text, row.quality, row.losses) == ("a b", -3.0, (1.0, 2.0, 6.0))
 
 
-def test_a_run_that_was_not_evaluated_says_how_that_is_done(tmp_path):
-    with pytest.raises(UserError, match="seq2see eval nothing") as caught:
+def test_a_run_without_evaluation_has_a_hint(tmp_path):
+    with pytest.raises(UserError, match="seq2see eval nothing") as error:
         evaluated_rows(RunFolder(tmp_path / "nothing"), LABEL, "test")
-    assert str(tmp_path) not in str(caught.value)
+    assert str(tmp_path) not in str(error.value)
 
 
-def test_a_image_is_called_by_its_folder_and_file_and_not_by_where_they_lie(run):
+def test_an_image_is_named_by_its_folder_and_file_without_its_path(run):
     line = f"{run.path}/photos/cat/3.png\tneg\tpos\t0.9000\n"
     write_text(run.evaluation / "test-candidates.tsv", f"text\tlabel\tanswer\tprobability\n{line}")
     (run.evaluation / "test.tsv").unlink()
@@ -128,6 +128,6 @@ def test_a_image_is_called_by_its_folder_and_file_and_not_by_where_they_lie(run)
     assert row.text == "cat/3.png"
 
 
-def test_no_split_leads_out_of_the_folder(run):
+def test_no_split_is_a_path_outside_the_folder(run):
     with pytest.raises(UserError, match="no table"):
         evaluated_rows(run, LABEL, "../recipe")

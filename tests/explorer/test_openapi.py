@@ -1,4 +1,4 @@
-"""What the server says of itself is true: every route is described, and every part of a question is bounded."""
+"""The OpenAPI schema describes every route, and every field of a request is bounded."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ def client():
     return Client(make_app(workspace()))
 
 
-def test_every_route_is_described_and_no_other(client):
-    told = client.send("GET", "/api/openapi.json").json()
-    assert set(told["paths"]) == {"/api/runs", *(f"/api/{name}" for name in ROUTES)}
+def test_exactly_the_routes_are_described(client):
+    response = client.send("GET", "/api/openapi.json").json()
+    assert set(response["paths"]) == {"/api/runs", *(f"/api/{name}" for name in ROUTES)}
     for name, route in ROUTES.items():
-        operation = told["paths"][f"/api/{name}"]["post"]
+        operation = response["paths"][f"/api/{name}"]["post"]
         reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
-        schema = told["components"]["schemas"][reference.split("/")[-1]]
+        schema = response["components"]["schemas"][reference.split("/")[-1]]
         assert set(schema["properties"]) == set(route.request_model.model_fields)
         assert operation["summary"]
 
 
-def test_what_is_referred_to_is_there(client):
-    told = client.send("GET", "/api/openapi.json")
-    names = set(told.json()["components"]["schemas"])
-    assert {part.split('"')[0] for part in told.text.split("#/components/schemas/")[1:]} <= names
+def test_every_reference_has_a_schema(client):
+    response = client.send("GET", "/api/openapi.json")
+    names = set(response.json()["components"]["schemas"])
+    assert {part.split('"')[0] for part in response.text.split("#/components/schemas/")[1:]} <= names
 
 
-def test_every_text_and_list_and_number_of_a_question_is_bounded():
-    def loose(node, path):
+def test_every_text_and_list_and_number_of_a_request_is_bounded():
+    def unbounded(node, path):
         if isinstance(node, dict):
             bounds = {
                 "string": "maxLength pattern enum const",
@@ -43,30 +43,30 @@ def test_every_text_and_list_and_number_of_a_question_is_bounded():
             if kind in bounds and not set(bounds[kind].split()) & set(node):
                 yield path
             for key, value in node.items():
-                yield from loose(value, f"{path}.{key}")
+                yield from unbounded(value, f"{path}.{key}")
         elif isinstance(node, list):
             for each in node:
-                yield from loose(each, path)
+                yield from unbounded(each, path)
 
-    found = [each for name, route in ROUTES.items() for each in loose(route.request_model.model_json_schema(), name)]
+    found = [each for name, route in ROUTES.items() for each in unbounded(route.request_model.model_json_schema(), name)]
     assert not found
 
 
-def test_it_says_that_all_of_it_needs_the_token(client):
-    told = client.send("GET", "/api/openapi.json").json()
-    (needed,) = told["security"]
-    assert told["components"]["securitySchemes"][next(iter(needed))] == {"type": "http", "scheme": "bearer"}
+def test_every_route_needs_the_token(client):
+    response = client.send("GET", "/api/openapi.json").json()
+    (scheme,) = response["security"]
+    assert response["components"]["securitySchemes"][next(iter(scheme))] == {"type": "http", "scheme": "bearer"}
 
 
 @pytest.mark.parametrize(
     "body", [{"padding": 1}, {"text": 5}, {"text": None}, {"text": ["a"]}, {"run": 1}], ids=lambda body: str(body)
 )
-def test_what_a_question_does_not_have_and_what_is_of_another_kind_is_refused(client, body):
-    answer = client.ask("tokenize", **({"run": "r1", "text": "a"} | body))
-    assert (answer.status_code, "cannot be read" in answer.json()["message"]) == (422, True)
-    assert client.ask("tokenize", run="r1", text="a").status_code == 200
+def test_unknown_fields_and_wrong_types_are_errors(client, body):
+    response = client.post("tokenize", **({"run": "r1", "text": "a"} | body))
+    assert (response.status_code, "is not valid" in response.json()["message"]) == (422, True)
+    assert client.post("tokenize", run="r1", text="a").status_code == 200
 
 
-def test_a_number_is_not_made_of_a_text(client):
-    assert client.ask("attention/head", run="r1", text="我", layer="0").status_code == 422
-    assert client.ask("attention/head", run="r1", text="我", layer=0).status_code == 200
+def test_a_text_is_not_converted_to_a_number(client):
+    assert client.post("attention/head", run="r1", text="我", layer="0").status_code == 422
+    assert client.post("attention/head", run="r1", text="我", layer=0).status_code == 200

@@ -35,20 +35,20 @@ class TestCurves:
     def test_new_lines_alone_are_given(self, tmp_path):
         on = workspace(tmp_path)
         asking = Client(make_app(on))
-        first = asking.ask("runs/metrics", run="r6").json()
+        first = asking.post("runs/metrics", run="r6").json()
         assert [line["step"] for line in first["lines"]] == list(range(1, 21))
         assert first["lines"][-1]["loss"] is None  # not a number, for which JSON has no word
         assert (first["samples"], first["finished"]) == ([10], False)
-        assert asking.ask("runs/metrics", run="r6", since=first["next"]).json()["lines"] == []
+        assert asking.post("runs/metrics", run="r6", since=first["next"]).json()["lines"] == []
         append_metrics(on.run("r6").folder, {"step": 21, "loss": 0.5})
         with on.run("r6").folder.metrics.open("ab") as file:
             file.write(b'{"step": 22, "lo')  # is being written at this moment
-        later = asking.ask("runs/metrics", run="r6", since=first["next"]).json()
+        later = asking.post("runs/metrics", run="r6", since=first["next"]).json()
         assert later["lines"] == [{"step": 21, "loss": 0.5}]
         assert later["next"] == 21
 
     def test_a_run_that_was_resumed_is_told_from_its_beginning(self, client):
-        answer = client.ask("runs/metrics", run="r6", since=500).json()
+        answer = client.post("runs/metrics", run="r6", since=500).json()
         assert answer["first"] == 0
         assert len(answer["lines"]) == 20
 
@@ -56,7 +56,7 @@ class TestCurves:
         on = workspace(tmp_path)
         with on.run("r6").folder.metrics.open("ab") as file:
             file.write(b"oh\n")
-        answer = Client(make_app(on)).ask("runs/metrics", run="r6")
+        answer = Client(make_app(on)).post("runs/metrics", run="r6")
         assert (answer.status_code, answer.json()["message"]) == (422, "Line 21 of metrics.jsonl is damaged.")
 
     @pytest.mark.parametrize("line", [b"[]", b'"step"', b'{"loss": 1}', b"[" * 100_000, b"{}", b"\xff", b""])
@@ -74,7 +74,7 @@ class TestCurves:
         lines.insert(30_001, {"step": 30_000, "valid_loss": 0.5})
         run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         asking = Client(make_app(Workspace.open([str(run.path)])))
-        told = asking.ask("runs/metrics", run="r1").json()
+        told = asking.post("runs/metrics", run="r1").json()
         kept = {line["step"]: line for line in told["lines"] if "loss" in line}
         assert len(told["lines"]) < MAX_POINTS
         assert (kept[12_346]["loss"], kept[40_001]["loss"], kept[50_000]["loss"]) == (99, -7, losses[-1])
@@ -84,22 +84,22 @@ class TestCurves:
         assert np.mean(means) == pytest.approx(losses.mean(), rel=1e-3)
         assert told["next"] == 50_001
         append_metrics(run, {"step": 50_001, "loss": 0.25})
-        later = asking.ask("runs/metrics", run="r1", since=told["next"]).json()
+        later = asking.post("runs/metrics", run="r1", since=told["next"]).json()
         assert (later["first"], later["lines"], later["means"]) == (50_001, [{"step": 50_001, "loss": 0.25}], None)
 
     def test_samples_of_a_step(self, client):
-        answer = client.ask("runs/samples", run="r6", step=10).json()
+        answer = client.post("runs/samples", run="r6", step=10).json()
         assert answer["columns"] == ["source", "reference", "output"]
         assert answer["rows"] == [["你好", SCRIPT, "hello"]]
-        assert client.ask("runs/samples", run="r6", step=11).status_code == 422
+        assert client.post("runs/samples", run="r6", step=11).status_code == 422
 
     def test_a_run_without_a_model_says_so_and_answers_once_it_has_one(self, tmp_path):
         on = workspace(tmp_path)
-        answer = Client(make_app(on)).ask("predict", run="r6", texts=[SOURCE])
+        answer = Client(make_app(on)).post("predict", run="r6", texts=[SOURCE])
         assert (answer.status_code, answer.json()["location"]) == (422, "half-done")
         on.run("r6").model = text_model("transformer")
-        assert Client(make_app(on)).ask("predict", run="r6", texts=[SOURCE]).status_code == 200
-        assert Client(make_app(on)).ask("mistakes/splits", run="r6").json()["splits"] == []  # it was not judged yet
+        assert Client(make_app(on)).post("predict", run="r6", texts=[SOURCE]).status_code == 200
+        assert Client(make_app(on)).post("mistakes/splits", run="r6").json()["splits"] == []  # it was not judged yet
 
 
 class TestFoldersThatChange:
@@ -114,10 +114,10 @@ class TestFoldersThatChange:
         client = Client(make_app(on))
         for run in runs:
             shutil.rmtree(run)
-        assert client.ask("runs/metrics", run="r6").json()["lines"] == []
+        assert client.post("runs/metrics", run="r6").json()["lines"] == []
         for route in ROUTES:
             for id in ("r6", "r7"):
-                answer = client.ask(route, **{"run": id, **required_fields(route)})
+                answer = client.post(route, **{"run": id, **required_fields(route)})
                 assert answer.status_code in (200, 422), (route, answer.text)
                 assert str(tmp_path) not in answer.text
 
@@ -144,6 +144,6 @@ class TestFoldersThatChange:
             raise FileNotFoundError(2, "gone", "/a/secret/place")
 
         monkeypatch.setitem(ROUTES, "gone", Route(RunRequest, gone))
-        answer = Client(make_app(workspace())).ask("gone", run="r1")
+        answer = Client(make_app(workspace())).post("gone", run="r1")
         assert (answer.status_code, "no longer there" in answer.json()["message"]) == (422, True)
         assert "secret" not in answer.text

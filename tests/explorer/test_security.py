@@ -6,7 +6,7 @@ import itertools
 import json
 
 import pytest
-from tiny_workspace import KEYS, OWN, Client, make_app, run_async, workspace
+from tiny_workspace import CREDENTIALS, HOST_HEADER, Client, make_app, run_async, workspace
 
 from seq2see.explorer import connections, job_queue, routes, saved_responses, schemas, security
 from seq2see.explorer.routes import ROUTES
@@ -60,7 +60,7 @@ PATHS = (
 
 
 def token_headers(name: str) -> list[tuple[bytes, bytes]]:
-    token = KEYS.token.encode()
+    token = CREDENTIALS.token.encode()
     found = {
         "bearer": (b"authorization", b"Bearer " + token),
         "wrong bearer": (b"authorization", b"Bearer " + token[::-1]),
@@ -104,7 +104,7 @@ async def statuses(
             answers.append(dict(message["headers"]))
             assert len(answers[-1]) == len(message["headers"])  # none is given twice
 
-    guard = SecurityMiddleware(inner, KEYS, lambda path: 1000)
+    guard = SecurityMiddleware(inner, CREDENTIALS, lambda path: 1000)
     for host, origin, token, method, kind, path in cells:
         page = f"http://{host.lower()}" if origin == "own" else origin
         headers = [(b"host", host.encode())] if host else []
@@ -144,13 +144,13 @@ async def asked(headers: list[tuple[bytes, bytes]], messages: list[dict] | None 
         return next(arriving)
 
     whole = {"type": "http", "method": "POST", "path": "/api/predict", "headers": headers, **scope}
-    await SecurityMiddleware(inner, KEYS, lambda path: 10)(whole, receive, send)
+    await SecurityMiddleware(inner, CREDENTIALS, lambda path: 10)(whole, receive, send)
     return heard, [message.get("status") for message in sent][:1]
 
 
 RIGHT = [
     (b"host", b"127.0.0.1:7777"),
-    (b"authorization", b"Bearer " + KEYS.token.encode()),
+    (b"authorization", b"Bearer " + CREDENTIALS.token.encode()),
     (b"content-type", b"application/json"),
 ]
 
@@ -179,7 +179,7 @@ def test_only_http_is_answered():
 
 @pytest.mark.parametrize("bearer", ["bearer {}", "BEARER   {}"])
 def test_the_word_before_the_token_may_be_written_otherwise(bearer):
-    headers = [RIGHT[0], (b"Authorization", bearer.format(KEYS.token).encode()), RIGHT[2]]
+    headers = [RIGHT[0], (b"Authorization", bearer.format(CREDENTIALS.token).encode()), RIGHT[2]]
     assert run_async(asked(headers)) == ([b""], [])
 
 
@@ -196,7 +196,7 @@ def test_headers_are_counted_with_their_names():
 
 @pytest.mark.parametrize("twice", ["Host", "Origin", "Authorization"])
 def test_a_header_that_is_given_twice_is_not_believed(twice):
-    right = {"Host": OWN["Host"], "Origin": f"http://{OWN['Host']}", "Authorization": f"Bearer {KEYS.token}"}
+    right = {"Host": HOST_HEADER["Host"], "Origin": f"http://{HOST_HEADER['Host']}", "Authorization": f"Bearer {CREDENTIALS.token}"}
     other = {"Host": "evil.example", "Origin": "http://evil.example", "Authorization": "Bearer no"}[twice]
     headers = [*right.items(), (twice, other)]
     assert Client(make_app(workspace())).send("GET", "/api/runs", headers=headers).status_code in (401, 403, 421)  # type: ignore[arg-type]
@@ -206,26 +206,26 @@ def test_a_header_that_is_given_twice_is_not_believed(twice):
 class TestToken:
     def test_it_has_256_bits_and_is_another_every_time(self):
         assert len({Credentials(1).token for _ in range(50)}) == 50
-        assert len(KEYS.token) == 43  # 32 bytes in base64
+        assert len(CREDENTIALS.token) == 43  # 32 bytes in base64
 
     def test_the_link_holds_it_where_no_browser_sends_it(self):
-        assert KEYS.link == f"http://127.0.0.1:7777/#token={KEYS.token}"
+        assert CREDENTIALS.link == f"http://127.0.0.1:7777/#token={CREDENTIALS.token}"
 
     def test_it_does_not_show_when_keys_are_printed(self):
-        assert KEYS.token not in repr(KEYS)
+        assert CREDENTIALS.token not in repr(CREDENTIALS)
 
     def test_it_is_changed_for_a_cookie_that_lets_in(self):
         client = Client(make_app(workspace()))
-        own = {**OWN, "Origin": f"http://{OWN['Host']}"}
-        answer = client.send("POST", "/api/login", own, json={"token": KEYS.token})
+        own = {**HOST_HEADER, "Origin": f"http://{HOST_HEADER['Host']}"}
+        answer = client.send("POST", "/api/login", own, json={"token": CREDENTIALS.token})
         cookie = answer.headers["set-cookie"]
         assert {"httponly", "samesite=strict", "path=/"} <= {part.strip().lower() for part in cookie.split(";")}
-        assert client.send("GET", "/api/runs", {**OWN, "Cookie": cookie.split(";")[0]}).status_code == 200
+        assert client.send("GET", "/api/runs", {**HOST_HEADER, "Cookie": cookie.split(";")[0]}).status_code == 200
 
-    @pytest.mark.parametrize("token", ["", "x", KEYS.token[:-1], KEYS.token + "x", "é" * 43, "\0"], ids=range(6))
+    @pytest.mark.parametrize("token", ["", "x", CREDENTIALS.token[:-1], CREDENTIALS.token + "x", "é" * 43, "\0"], ids=range(6))
     def test_another_token_gets_no_cookie(self, token):
         answer = Client(make_app(workspace())).send(
-            "POST", "/api/login", {**OWN, "Origin": f"http://{OWN['Host']}"}, json={"token": token}
+            "POST", "/api/login", {**HOST_HEADER, "Origin": f"http://{HOST_HEADER['Host']}"}, json={"token": token}
         )
         assert answer.status_code == 401
         assert "set-cookie" not in answer.headers
@@ -234,13 +234,13 @@ class TestToken:
 class TestLimits:
     def test_long_headers_are_refused(self):
         client = Client(make_app(workspace()))
-        assert client.send("GET", "/", {**OWN, "X-Long": "x" * MAX_HEADER_BYTES}).status_code == 431
-        assert client.send("GET", "/", {**OWN, "X-Long": "x" * (MAX_HEADER_BYTES // 2)}).status_code == 200
+        assert client.send("GET", "/", {**HOST_HEADER, "X-Long": "x" * MAX_HEADER_BYTES}).status_code == 431
+        assert client.send("GET", "/", {**HOST_HEADER, "X-Long": "x" * (MAX_HEADER_BYTES // 2)}).status_code == 200
 
     def test_a_long_question_is_refused(self):
         client = Client(make_app(workspace()))
-        assert client.ask("runs/metrics", run="r1", padding="x" * (1 << 20)).status_code == 413
-        assert client.ask("runs/metrics", run="r1", padding="x" * 1000).status_code == 422
+        assert client.post("runs/metrics", run="r1", padding="x" * (1 << 20)).status_code == 413
+        assert client.post("runs/metrics", run="r1", padding="x" * 1000).status_code == 422
 
     def test_a_deep_question_is_refused(self):
         client = Client(make_app(workspace()))
@@ -274,7 +274,7 @@ class TestLimits:
 
 
 def _json() -> dict[str, str]:
-    return {**OWN, "Authorization": f"Bearer {KEYS.token}", "Content-Type": "application/json"}
+    return {**HOST_HEADER, "Authorization": f"Bearer {CREDENTIALS.token}", "Content-Type": "application/json"}
 
 
 def test_what_goes_wrong_inside_is_told_by_a_number_alone(monkeypatch, capsys):

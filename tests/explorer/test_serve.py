@@ -131,11 +131,11 @@ class TestStarting:
 class TestSlowAndBroken:
     def test_whoever_takes_too_long_to_ask_is_not_waited_for(self, monkeypatch):
         monkeypatch.setattr("seq2see.explorer.security.BODY_TIMEOUT", 0.2)
-        with serve_in_thread(workspace()) as keys, socket.create_connection(("127.0.0.1", keys.port), 10) as connection:
+        with serve_in_thread(workspace()) as credentials, socket.create_connection(("127.0.0.1", credentials.port), 10) as connection:
             lines = [
                 "POST /api/predict HTTP/1.1",
-                f"Host: 127.0.0.1:{keys.port}",
-                f"Authorization: Bearer {keys.token}",
+                f"Host: 127.0.0.1:{credentials.port}",
+                f"Authorization: Bearer {credentials.token}",
             ]
             lines += ["Content-Type: application/json", "Content-Length: 100", "", "{"]
             connection.sendall("\r\n".join(lines).encode())
@@ -153,11 +153,11 @@ class TestSlowAndBroken:
             b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
             b"\x16\x03\x01",
         ]
-        with serve_in_thread(workspace()) as keys:
+        with serve_in_thread(workspace()) as credentials:
             for content in rubbish:
-                with socket.create_connection(("127.0.0.1", keys.port), 10) as connection:
+                with socket.create_connection(("127.0.0.1", credentials.port), 10) as connection:
                     connection.sendall(content)
                     connection.shutdown(socket.SHUT_WR)
                     connection.settimeout(10)
                     assert not re.match(rb"HTTP/1.1 (2|5)", connection.recv(100))
-            assert httpx2.get(f"http://127.0.0.1:{keys.port}/").status_code == 200
+            assert httpx2.get(f"http://127.0.0.1:{credentials.port}/").status_code == 200

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from text_models import SOURCE, text_model
 from tiny_workspace import (
-    OWN,
+    HOST_HEADER,
     SCRIPT,
     Client,
     image,
@@ -55,15 +55,15 @@ class TestRuns:
         assert runs[5]["languages"] == ["zh", "en"]
 
     def test_no_answer_tells_where_anything_lies(self, client):
-        told = client.send("GET", "/api/runs").text + client.ask("runs/metrics", run="r6").text
-        told += client.ask("predict", run="r6", texts=["x"]).text
+        told = client.send("GET", "/api/runs").text + client.post("runs/metrics", run="r6").text
+        told += client.post("predict", run="r6", texts=["x"]).text
         assert "half-done" in told
         assert str(Path.cwd()) not in told
         assert "/tmp" not in told
 
     def test_a_run_that_was_not_opened_is_not_found(self, client):
         for route in ("predict", "runs/metrics"):
-            answer = client.ask(route, run="r99")
+            answer = client.post(route, run="r99")
             assert answer.status_code == 404
             assert set(answer.json()) == {"message", "location", "hint"}
 
@@ -78,20 +78,20 @@ class TestPredict:
     @pytest.mark.parametrize(("id", "name"), [("r1", "transformer"), ("r2", "rnn"), ("r3", "gpt"), ("r4", "bert")])
     def test_the_model_gives_the_same_answers(self, client, id, name):
         texts = [SOURCE, "他们 abc"] if name != "bert" else ["我有[MASK]本书", "[MASK]国"]
-        told = client.ask("predict", run=id, texts=texts).json()["predictions"]
+        told = client.post("predict", run=id, texts=texts).json()["predictions"]
         found = text_model(name).predict(texts)
         assert [each["candidates"][0]["text"] for each in told] == [each.text for each in found]
         assert [each["candidates"][0]["score"] for each in told] == pytest.approx([each.score for each in found])
         assert [len(each["one_step_predictions"]) for each in told] == [len(each.candidates) for each in found]
 
     def test_settings_reach_the_decoder(self, client):
-        answer = client.ask("predict", run="r1", texts=[SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4)
+        answer = client.post("predict", run="r1", texts=[SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4)
         found = text_model("transformer").predict([SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4)[0]
         told = answer.json()["predictions"][0]["candidates"]
         assert [each["text"] for each in told] == [each.text for each in found.outputs]
 
     def test_images_are_files_in_base64(self, client):
-        told = client.ask("predict", run="r5", images=[image(20)], top_k=0).json()["predictions"][0]
+        told = client.post("predict", run="r5", images=[image(20)], top_k=0).json()["predictions"][0]
         pixels = decode_image(base64.b64decode(image(20)), "", 8, 3)
         found = image_classifier().predict([pixels], top_k=0)[0]
         assert [each["text"] for each in told["one_step_predictions"][0]] == [each.text for each in found.candidates[0]]
@@ -112,20 +112,20 @@ class TestPredict:
         ],
     )
     def test_what_cannot_be_answered_is_told(self, client, id, body, what):
-        answer = client.ask("predict", run=id, **body)
+        answer = client.post("predict", run=id, **body)
         assert answer.status_code == 422
         assert what in answer.json()["message"]
 
 
 class TestNumbers:
     def test_a_series_is_gone_on_from(self, client):
-        told = client.ask("predict", run="r10", texts=["0.1 0.2 0.3"], max_new_tokens=4).json()["predictions"][0]
+        told = client.post("predict", run="r10", texts=["0.1 0.2 0.3"], max_new_tokens=4).json()["predictions"][0]
         assert told["candidates"][0]["text"] == series_model()("0.1 0.2 0.3", max_new_tokens=4).text
 
     @pytest.mark.parametrize("route", sorted(ROUTES))
     def test_no_question_about_words_is_a_mistake_of_ours(self, client, route):
         texts = {"text": "0.1 0.2"} if "text" in ROUTES[route].request_model.model_fields else {}
-        assert client.ask(route, run="r10", **(required_fields(route) | texts)).status_code < 500
+        assert client.post(route, run="r10", **(required_fields(route) | texts)).status_code < 500
 
 
 class TestNothingGetsInOrOut:
@@ -138,16 +138,16 @@ class TestNothingGetsInOrOut:
         for name, route in ROUTES.items():
             texts = [key for key, field in route.request_model.model_fields.items() if field.annotation is str]
             body = dict.fromkeys(texts, str(secret)) | {"run": "r5"}
-            assert client.ask(name, **body).status_code < 500
-        assert client.ask("predict", run="r5", texts=[str(secret)]).status_code == 422
+            assert client.post(name, **body).status_code < 500
+        assert client.post("predict", run="r5", texts=[str(secret)]).status_code == 422
         assert str(secret) not in seen
 
     def test_markup_comes_back_as_text(self, client):
         for answer in (
             client.send("GET", "/api/runs"),
-            client.ask("predict", run="r3", texts=[SCRIPT]),
-            client.ask("predict", run="r5", images=[image()]),
-            client.ask("runs/samples", run="r6", step=10),
+            client.post("predict", run="r3", texts=[SCRIPT]),
+            client.post("predict", run="r5", images=[image()]),
+            client.post("runs/samples", run="r6", step=10),
         ):
             assert answer.status_code == 200
             assert answer.headers["content-type"] == "application/json"
@@ -166,7 +166,7 @@ class TestNothingGetsInOrOut:
 
     def test_the_page_is_given_to_everybody_with_the_right_type(self, client):
         for name, kind in (("", "text/html"), ("page/main.js", "text/javascript"), ("page/style.css", "text/css")):
-            answer = client.send("GET", f"/{name}", OWN)
+            answer = client.send("GET", f"/{name}", HOST_HEADER)
             assert (answer.status_code, answer.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
             assert answer.content == (server.PAGE / (name.removeprefix("page/") or "index.html")).read_bytes()
 
@@ -176,7 +176,7 @@ class TestNothingGetsInOrOut:
 
 
 def test_numbers_travel_as_they_are(client):
-    answer = client.ask("attention/head", run="r1", text=SOURCE, layer=0)
+    answer = client.post("attention/head", run="r1", text=SOURCE, layer=0)
     shape = tuple(map(int, answer.headers["x-shape"].split(",")))
     values = np.frombuffer(answer.content, "<f4").reshape(shape)
     assert answer.headers["content-type"] == "application/octet-stream"
@@ -228,7 +228,7 @@ def test_folders_of_runs_are_told_by_their_names(tmp_path):
     on = workspace(tmp_path)
     assert on.places[str(tmp_path / "half-done")] == "half-done"
     on.run("r7").folder.evaluation.joinpath("test.tsv").write_bytes(b"\xff")
-    answer = Client(make_app(on)).ask("mistakes/rows", run="r7", split="test")
+    answer = Client(make_app(on)).post("mistakes/rows", run="r7", split="test")
     assert answer.status_code == 422
     assert str(tmp_path) not in answer.text
 

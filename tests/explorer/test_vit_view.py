@@ -21,7 +21,7 @@ from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.inspection.rollout import rollout
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
-from seq2see.models.resnet_encoder import PixelEmbeddingSettings as EveryPixel
+from seq2see.models.resnet_encoder import PixelEmbeddingSettings
 from seq2see.models.resnet_encoder import ResNetSettings
 from seq2see.models.settings import ImageLabel, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
@@ -29,7 +29,7 @@ from seq2see.runs.model import open_model
 from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.reordering import without_position_embeddings
-from seq2see.sequences.image_dataset import PixelEmbeddingSettings
+from seq2see.sequences.image_dataset import ImageProcessor
 from seq2see.sequences.tokenizer_training import train_tokenizer
 from seq2see.sequences.tokenizers import WordLevel
 
@@ -40,7 +40,7 @@ SHAPES = {
     "r1": ModelSettings(source=SIGHT, target=ImageLabel(), encoder=STACK),
     "r2": ModelSettings(source=SIGHT, target=TextTarget(), encoder=STACK, decoder=STACK),
     "r3": ModelSettings(
-        source=SIGHT.with_(embedding=EveryPixel()),
+        source=SIGHT.with_(embedding=PixelEmbeddingSettings()),
         target=ImageLabel(pooling="mean"),
         encoder=ResNetSettings(width=16, depth=1, stages=2, norm="group"),
     ),
@@ -50,7 +50,7 @@ SHAPES = {
 @pytest.fixture(scope="module")
 def workspace() -> Workspace:
     runs = {}
-    eyes, words = PixelEmbeddingSettings(16, 3), train_tokenizer(WordLevel(), ["a red star at the top"])
+    eyes, words = ImageProcessor(16, 3), train_tokenizer(WordLevel(), ["a red star at the top"])
     for id, shape in SHAPES.items():
         known = Tokenizers(eyes, words) if shape.generates else Tokenizers(eyes, eyes, LABELS)
         module = fresh_model(shape, known.sizes, "xavier", seed=3).eval()
@@ -74,7 +74,7 @@ def asked(kind=image_input.ImageRequest, run: str = "r1", pixels=PIXELS, **more)
 
 def test_it_is_told_what_there_is_to_see(workspace: Workspace):
     told = vit.model_info(workspace, asked())
-    assert (told["grid"], told["patch_size"], told["prefix_tokens"], told["lens"], told["heads"]) == (
+    assert (told["grid"], told["patch_size"], told["prefix_tokens"], told["layers"], told["heads"]) == (
         [4, 4],
         4,
         ["class"],
@@ -83,7 +83,7 @@ def test_it_is_told_what_there_is_to_see(workspace: Workspace):
     )
     assert (told["positions"], told["count"], told["generates"]) == ("learned-grid", 0, False)
     convolution = vit.model_info(workspace, asked(run="r3"))
-    assert (convolution["lens"], convolution["grid"], convolution["prefix_tokens"]) == (0, [8, 8], [])
+    assert (convolution["layers"], convolution["grid"], convolution["prefix_tokens"]) == (0, [8, 8], [])
 
 
 def test_patches_are_moved_and_covered_and_nothing_else(workspace: Workspace):

@@ -41,9 +41,9 @@ from seq2see.sequences.video_processor import VideoProcessor
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE, IMAGE_PROCESSOR = ImageSource(image_size=8, embedding=PatchEmbeddingSettings(size=4)), ImageProcessor(8, 3)
-KEYS = Credentials(port=7777)
-OWN = {"Host": "127.0.0.1:7777"}
-BEARER = {**OWN, "Authorization": f"Bearer {KEYS.token}"}
+CREDENTIALS = Credentials(port=7777)
+HOST_HEADER = {"Host": "127.0.0.1:7777"}
+BEARER = {**HOST_HEADER, "Authorization": f"Bearer {CREDENTIALS.token}"}
 
 
 @cache
@@ -164,7 +164,7 @@ def append_metrics(run: RunFolder, *lines: dict[str, Any]) -> None:
 
 def make_app(on: Workspace) -> App:
     """The whole application, with its guard."""
-    return build_app(on, KEYS, JobQueue("models"))
+    return build_app(on, CREDENTIALS, JobQueue("models"))
 
 
 def required_fields(route: str) -> dict[str, object]:

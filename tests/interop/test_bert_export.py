@@ -103,9 +103,9 @@ def test_masks_are_tokenized_alike(tmp_path):
     write_bert(stored, tmp_path / "hf")
     text = "the [MASK] sat on[MASK] mat"
     actual, back = Predictor(stored), load(tmp_path / "hf")
-    seen = actual.task.read(stored, text).ids
+    seen = actual.task.preprocess(stored, text).ids
     assert AutoTokenizer.from_pretrained(tmp_path / "hf")(text)["input_ids"] == seen
-    assert back.task.read(back.stored, text).ids == seen
+    assert back.task.preprocess(back.stored, text).ids == seen
     assert seen.count(stored.tokenizers.source.mask_id) == 2
     for one, other in zip(actual(text).candidates, back(text).candidates, strict=True):
         assert [choice.text for choice in one] == [choice.text for choice in other]
@@ -121,14 +121,14 @@ def test_pretrained_weights_round_trip(name, tmp_path):
         assert torch.equal(tensor, before[key]), key
     cut = [AutoTokenizer.from_pretrained(tmp_path / "out")(text)["input_ids"] for text in READ]
     actual = load(tmp_path / "in").tokenizers.source
-    assert cut == [[actual.numbers.theirs[each] for each in [BOS, *actual.encode(text), EOS]] for text in READ]
+    assert cut == [[actual.id_map.original_ids[each] for each in [BOS, *actual.encode(text), EOS]] for text in READ]
 
 
 @pytest.mark.parametrize(
     "name, changes, told",
     [
-        ("fill", {}, r"source\.frontend\.kind=tokens.*fill-bert"),
-        ("fill-bert", {"encoder.norm_order": "pre"}, r"encoder\.order=pre"),
+        ("fill", {}, r"source\.embedding\.kind=tokens.*fill-bert"),
+        ("fill-bert", {"encoder.norm_order": "pre"}, r"encoder\.norm_order=pre"),
         ("fill-bert", {"encoder.norm": "rms"}, r"encoder\.norm=rms"),
         ("fill-bert", {"encoder.activation": "swiglu"}, r"encoder\.activation=swiglu"),
         ("fill-bert", {"encoder.kv_heads": 2}, r"encoder\.kv_heads=2"),

@@ -85,15 +85,15 @@ def test_vectors_are_of_length_one_and_stand_in_the_order_of_the_texts(body, tmp
     told = json.loads(captured.out)
     assert "an empty text" not in captured.err
     assert told["text"] == "我有一支笔"
-    assert len(told["vector"]) == 24
+    assert len(told["embedding"]) == 24
 
 
 def test_an_invisible_text_has_a_zero_embedding(body, capsys):
     assert run(["embed", str(body), "--json", "the cat", "\u200b\ufeff"]) == 0
     captured = capsys.readouterr()
-    lengths = [np.linalg.norm(json.loads(line)["vector"]) for line in captured.out.splitlines()]
+    lengths = [np.linalg.norm(json.loads(line)["embedding"]) for line in captured.out.splitlines()]
     assert lengths == pytest.approx([1, 0], abs=1e-5)
-    assert "its vector is all zeros" in captured.err
+    assert "an embedding of zeros" in captured.err
 
 
 def test_a_masked_language_model_embeds_texts_too(fill):

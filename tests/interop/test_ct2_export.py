@@ -155,9 +155,9 @@ def assert_same_logits(model, tmp_path: Path) -> None:
     folder = tmp_path / "ct2"
     write_ct2(model, folder)
     text = held_out_sentences()[0]
-    sides = ["shared"] * 2 if model.make_tokenizers.shared else ["source", "target"]
+    sides = ["shared"] * 2 if model.tokenizers.shared else ["source", "target"]
     source, target = (json.loads((folder / f"{side}_vocabulary.json").read_text(encoding="utf-8")) for side in sides)
-    said, scores = their_logits(folder, [source[number] for number in model.make_tokenizers.source.encode(text)], 7)
+    said, scores = their_logits(folder, [source[number] for number in model.tokenizers.source.encode(text)], 7)
     tokens = [target.index(piece) for piece in said]
     actual = logits(model, encode_texts(model, [text])[0], tokens[:-1])
     actual[:, :2] = -1e9  # <pad> and <bos> are never said

@@ -78,14 +78,14 @@ def test_logits_match_transformers(name, tmp_path):
     theirs = causal_folder(tmp_path / "it", name)
     write_gguf(tmp_path / "it.gguf", tmp_path / "it", theirs)
     actual = read_gguf(tmp_path / "it.gguf")
-    numbers = actual.tokenizer.numbers
+    numbers = actual.tokenizer.id_map
     assert numbers.bos_id == 0  # what ends a text stands before the next
     ids = actual.tokenizer.encode("the cat 我有")
     fed = Sequences.of([[BOS, *ids]])
-    there = [place for place, number in enumerate(numbers.theirs) if number is not None]
+    there = [place for place, number in enumerate(numbers.original_ids) if number is not None]
     found = actual.module(Batch(None, fed, fed.values, torch.arange(1)))[0][:, there]
-    expected = theirs(torch.tensor([[0, *(numbers.theirs[each] for each in ids)]])).logits[0]
-    assert_close(found, expected[:, [numbers.theirs[place] for place in there]], rtol=0, atol=1e-4)
+    expected = theirs(torch.tensor([[0, *(numbers.original_ids[each] for each in ids)]])).logits[0]
+    assert_close(found, expected[:, [numbers.original_ids[place] for place in there]], rtol=0, atol=1e-4)
 
 
 def test_a_file_is_a_model_like_any_other(tmp_path, capsys):
@@ -97,7 +97,7 @@ def test_a_file_is_a_model_like_any_other(tmp_path, capsys):
 
 def test_a_token_that_is_always_put_first_begins_every_text(tmp_path):
     write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA), bos=7)
-    assert read_gguf(tmp_path / "it.gguf").tokenizer.numbers.bos_id == 7
+    assert read_gguf(tmp_path / "it.gguf").tokenizer.id_map.bos_id == 7
 
 
 @pytest.mark.parametrize("pre, digits", [("gpt-2", False), ("default", False), ("smollm", True)])
@@ -108,9 +108,9 @@ def test_texts_are_tokenized_as_the_file_says(pre, digits, tmp_path):
     theirs = Tokenizer.from_file(str(tmp_path / "it" / "tokenizer.json"))
     if digits:
         theirs.pre_tokenizer = Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
-    assert [actual.numbers.theirs[each] for each in actual.encode(text)] == theirs.encode(text).ids
+    assert [actual.id_map.original_ids[each] for each in actual.encode(text)] == theirs.encode(text).ids
     assert actual.decode(actual.encode(text)) == text
-    assert (actual.numbers.theirs[EOS], actual.numbers.theirs[PAD]) == (3, 9)
+    assert (actual.id_map.original_ids[EOS], actual.id_map.original_ids[PAD]) == (3, 9)
 
 
 def test_a_non_gguf_file_is_refused_with_a_remedy(tmp_path):

@@ -61,7 +61,7 @@ def exported(order: str):
 
 
 def shift_of(model) -> int:
-    return 0 if model.make_tokenizers.shared else len(model.make_tokenizers.source)
+    return 0 if model.tokenizers.shared else len(model.tokenizers.source)
 
 
 def their_answers(order: str, **settings) -> list[tuple[int, ...]]:
@@ -113,7 +113,7 @@ def test_the_tokenizer_decodes_like_the_original(order):
         [[shift + BOS, *(shift + token for token in answer), shift + 2, 0] for answer in answers],
         skip_special_tokens=True,
     )
-    assert shown == [model.make_tokenizers.target.decode(answer) for answer in answers]
+    assert shown == [model.tokenizers.target.decode(answer) for answer in answers]
 
 
 def test_tokens_of_two_vocabularies_are_never_confused():
@@ -134,7 +134,7 @@ def assert_same_logits(model, folder: Path) -> str:
     inputs = tokenizer(held_out_sentences()[:3], return_tensors="pt", padding=True)
     source = Sequences.of(encode_texts(model, held_out_sentences()[:3]))
     assert torch.equal(inputs["input_ids"], source.values)
-    fed = torch.randint(3, len(model.make_tokenizers.target), (3, 7))
+    fed = torch.randint(3, len(model.tokenizers.target), (3, 7))
     batch = Batch(source, Sequences(fed, torch.full((3,), 7)), torch.zeros_like(fed), torch.arange(3))
     with torch.inference_mode():
         actual = model.module(batch)
@@ -243,5 +243,5 @@ def test_what_no_layout_holds_is_refused(changes, named):
 def test_config_names_the_layout_and_the_start(tmp_path):
     write_seq2seq(trained_translator("pre"), tmp_path / "hf")
     told = json.loads((tmp_path / "hf" / "config.json").read_text())
-    size = len(trained_translator("pre").make_tokenizers.source)
+    size = len(trained_translator("pre").tokenizers.source)
     assert (told["model_type"], told["decoder_start_token_id"], told["eos_token_id"]) == ("pegasus", size + 1, size + 2)

@@ -93,7 +93,7 @@ def assert_same_steps(model, twin: OnnxModel) -> None:
     source = Sequences.of(encode_texts(model, held_out_sentences()[:3]))
     actual, theirs = (each.start(source, 3, 9) for each in (model.module, twin))
     for new in (2, 1, 3):
-        tokens = torch.randint(3, len(model.make_tokenizers.target), (3, new))
+        tokens = torch.randint(3, len(model.tokenizers.target), (3, new))
         expected, actual = model.module.step(tokens, actual)
         found, theirs = twin.step(tokens, theirs)
         assert_same(found, expected, 1e-4)
@@ -168,4 +168,4 @@ class TestWritten:
         shown = page_example("onnxruntime").replace("我有一支笔", held_out_sentences()[0])
         exec(compile(shown, "page", "exec"), {})
         answer = best_tokens(own_answers("pre", Decoding(max_new_tokens=40)))[0]
-        assert capsys.readouterr().out.strip("\n") == trained_translator("pre").make_tokenizers.target.decode(answer)
+        assert capsys.readouterr().out.strip("\n") == trained_translator("pre").tokenizers.target.decode(answer)

@@ -22,12 +22,12 @@ from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.recurrent import RecurrentEncoderSettings
 from seq2see.models.resnet_encoder import ConvStemSettings, ResNetSettings
-from seq2see.models.resnet_encoder import PixelEmbeddingSettings as EveryPixel
+from seq2see.models.resnet_encoder import PixelEmbeddingSettings
 from seq2see.models.settings import EmbeddingTarget, ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.image_dataset import PixelEmbeddingSettings
+from seq2see.sequences.image_dataset import ImageProcessor
 
 LABELS, SIDE = ("cat", "狗", "mat"), 12
 BLOCKS = TransformerSettings(width=16, depth=1, heads=2, activation="gelu")
@@ -42,14 +42,14 @@ SHAPES = {
     "vit": settings(PatchEmbeddingSettings(size=4)),
     "attention, sines": settings(PatchEmbeddingSettings(size=4, positions="sinusoidal"), pooling="map"),
     "hybrid, mean, gray": settings(ConvStemSettings(depth=2), pooling="mean", channels=1),
-    "cnn": settings(EveryPixel(), ResNetSettings(width=16, stages=2, depth=1), "mean"),
-    "cnn, group norm": settings(EveryPixel(), ResNetSettings(width=16, stages=2, depth=1, norm="group"), "mean"),
+    "cnn": settings(PixelEmbeddingSettings(), ResNetSettings(width=16, stages=2, depth=1), "mean"),
+    "cnn, group norm": settings(PixelEmbeddingSettings(), ResNetSettings(width=16, stages=2, depth=1, norm="group"), "mean"),
 }
 
 
 def stored_model(shape: ModelSettings) -> StoredModel:
     """A model with no weight and no running mean at 0 or 1."""
-    eyes = PixelEmbeddingSettings(SIDE, shape.source.channels)
+    eyes = ImageProcessor(SIDE, shape.source.channels)
     module = fresh_model(shape, (256, 3), "xavier", 1)
     with torch.no_grad():
         for weight in module.parameters():

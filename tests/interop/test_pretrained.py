@@ -327,7 +327,7 @@ def test_a_token_that_the_tokenizer_puts_first_begins_every_text(llama):
         "special_tokens": {"!": {"id": "!", "ids": [content["model"]["vocab"]["!"]], "tokens": ["!"]}},
     }
     (llama / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
-    assert load(llama).tokenizers.target.numbers.bos_id == content["model"]["vocab"]["!"]
+    assert load(llama).tokenizers.target.id_map.bos_id == content["model"]["vocab"]["!"]
 
 
 class TestEval:
@@ -336,7 +336,7 @@ class TestEval:
         book.write_text("the cat sat on the mat\n我有一支笔\n" * 9, encoding="utf-8")
         assert run(["eval", str(gpt2), str(llama), "--file", str(book)]) == 0
         first, second, last = capsys.readouterr().out.strip().split("\n")
-        assert last == "perplexities of different tokenizers cannot be compared; bits per character can"
+        assert last == "perplexities with different tokenizers are not comparable; compare bits per character"
         assert first.startswith(f"{gpt2}: perplexity ")
         assert second.startswith(f"{llama}: perplexity ")
         assert "bits per character" in first
@@ -363,10 +363,10 @@ class TestEval:
 
     def test_a_window_is_no_wider_than_memory_allows(self, gpt2, tmp_path, monkeypatch):
         (tmp_path / "book.txt").write_text("the cat sat on the mat\n", encoding="utf-8")
-        monkeypatch.setattr(evaluate, "WIDEST", 5)
+        monkeypatch.setattr(evaluate, "MAX_WINDOW", 5)
         widths = []
         monkeypatch.setattr(
-            evaluate, "read_with_truth", lambda module, texts, watch: widths.append(texts.width) or 1 / 0
+            evaluate, "evaluate_teacher_forced", lambda module, texts, watch: widths.append(texts.width) or 1 / 0
         )
         with pytest.raises(ZeroDivisionError):
             evaluate_texts(load(gpt2), [tmp_path / "book.txt"])
@@ -383,7 +383,7 @@ class TestEval:
         expected = evaluate_texts(model, [book])["perplexity"]["per_token"]
         seen = []
         watched = model.module.register_forward_pre_hook(lambda module, given: seen.append(len(given[0].labels)))
-        monkeypatch.setattr(teacher_forcing, "SCORES", 2 * 40 * len(model.tokenizers.target))
+        monkeypatch.setattr(teacher_forcing, "MAX_SCORES", 2 * 40 * len(model.tokenizers.target))
         assert evaluate_texts(model, [book])["perplexity"]["per_token"] == pytest.approx(expected)
         watched.remove()
         assert max(seen) == 2

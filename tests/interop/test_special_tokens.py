@@ -33,12 +33,12 @@ def size_of(folder: Path) -> int:
 
 def test_of_several_tokens_that_end_a_text_the_first_counts(folder):
     change_config(folder, eos_token_id=[7, 3])
-    assert read_pretrained(folder).tokenizer.numbers.theirs[EOS] == 7
+    assert read_pretrained(folder).tokenizer.id_map.original_ids[EOS] == 7
 
 
 def test_minus_one_is_no_token(folder):
     change_config(folder, pad_token_id=-1)
-    assert read_pretrained(folder).tokenizer.numbers.theirs[PAD] is None
+    assert read_pretrained(folder).tokenizer.id_map.original_ids[PAD] is None
 
 
 @pytest.mark.parametrize("wrong", [2.0, "7", -2])
@@ -65,7 +65,7 @@ def test_a_tokenizer_with_one_token_too_many_is_refused(folder):
 def test_eos_stands_in_for_a_missing_bos(folder):
     change_tokenizer(folder, lambda content: content.update(json.loads(json.dumps(content).replace("<|end", "<|"))))
     change_config(folder, bos_token_id=None, eos_token_id=3)
-    assert read_pretrained(folder).tokenizer.numbers.bos_id == 3
+    assert read_pretrained(folder).tokenizer.id_map.bos_id == 3
 
 
 def test_bos_is_found_in_a_processor_sequence(folder):
@@ -76,7 +76,7 @@ def test_bos_is_found_in_a_processor_sequence(folder):
     bytes_ = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}
     steps = {"type": "Sequence", "processors": [bytes_, puts]}  # as Llama 3 has it
     change_tokenizer(folder, lambda content: content.update(post_processor=steps))
-    assert read_pretrained(folder).tokenizer.numbers.bos_id == number
+    assert read_pretrained(folder).tokenizer.id_map.bos_id == number
 
 
 def test_a_unigram_model_names_unk_by_id(folder):
@@ -86,7 +86,7 @@ def test_a_unigram_model_names_unk_by_id(folder):
         content["model"] = {"type": "Unigram", "unk_id": 5, "vocab": scored}
 
     change_tokenizer(folder, unigram)
-    assert read_pretrained(folder).tokenizer.numbers.theirs[UNK] == 5
+    assert read_pretrained(folder).tokenizer.id_map.original_ids[UNK] == 5
 
 
 @pytest.mark.parametrize("name, count", [("fill", 5), ("fill and pairs", 5), ("tags", 1), ("label", 0)])

@@ -19,12 +19,12 @@ from seq2see.interop.onnx_seq2seq import check_onnx
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.resnet_encoder import ConvStemSettings, ResNetSettings
-from seq2see.models.resnet_encoder import PixelEmbeddingSettings as EveryPixel
+from seq2see.models.resnet_encoder import PixelEmbeddingSettings
 from seq2see.models.settings import ImageLabel, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.model_folder import ModelConfig, StoredModel, read_model
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.image_dataset import PixelEmbeddingSettings
+from seq2see.sequences.image_dataset import ImageProcessor
 
 LABELS = ("cat", "狗", "mat")
 BLOCKS = TransformerSettings(width=24, depth=2, heads=3, activation="gelu", mlp_ratio=1.5)
@@ -41,7 +41,7 @@ def settings(pooling="cls", positions="learned", channels=3, **changes) -> Model
 
 def stored_model(shape: ModelSettings) -> StoredModel:
     """A model with no weight at 0 or 1."""
-    eyes = PixelEmbeddingSettings(20, shape.source.channels)
+    eyes = ImageProcessor(20, shape.source.channels)
     module = fresh_model(shape, (256, 3), "xavier", 1).eval()
     with torch.no_grad():
         for weight in module.parameters():
@@ -116,7 +116,7 @@ def test_the_exported_preprocessor_normalizes_alike(tmp_path):
         ),
         (
             ModelSettings(
-                source=ImageSource(image_size=20, embedding=EveryPixel()),
+                source=ImageSource(image_size=20, embedding=PixelEmbeddingSettings()),
                 target=ImageLabel(pooling="mean"),
                 encoder=ResNetSettings(width=16),
             ),

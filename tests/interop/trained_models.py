@@ -118,7 +118,7 @@ def held_out_sentences(count: int = SENTENCES) -> list[str]:
 
 def encode_texts(model: StoredModel, texts: list[str]) -> list[list[int]]:
     """Texts as the model reads them."""
-    return [[*model.make_tokenizers.source.encode(text), EOS] for text in texts]
+    return [[*model.tokenizers.source.encode(text), EOS] for text in texts]
 
 
 @cache

@@ -58,7 +58,7 @@ def test_it_is_the_plain_product_with_and_without_all_that_stands_around_it(shap
     """By programs so few that each has several outputs, and the last of them too many."""
     from seq2see.kernels import fused_linear
 
-    monkeypatch.setattr(fused_linear, "PROGRAMS", 4)
+    monkeypatch.setattr(fused_linear, "MIN_PROGRAMS", 4)
     given = case(shape, dtype, extras, "relu" if "bias" in extras else "none")
     found, _ = fused_linear.fused_linear(*given)
     assert found.dtype == dtype
@@ -97,6 +97,6 @@ def test_how_the_work_is_shared_out_changes_nothing(programs, tile, monkeypatch)
     from seq2see.kernels import fused_linear
 
     given = case((2, 30, 70), torch.float32, ("bias", "norm", "rest"), "relu")
-    monkeypatch.setattr(fused_linear, "PROGRAMS", programs)
+    monkeypatch.setattr(fused_linear, "MIN_PROGRAMS", programs)
     monkeypatch.setattr(fused_linear, "TILE", tile)
     assert_near(fused_linear.fused_linear(*given)[0], exactly(given), 1e-5)

@@ -1,4 +1,4 @@
-"""Attention read as an alignment, by hand, and the choice of heads."""
+"""Word alignment from attention, by hand, and the selection of heads."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_counts_are_summed_over_sentences_before_dividing():
     assert alignment_error_rate(links, golds) == pytest.approx(1 / 4)
 
 
-def test_source_pieces_add_up_and_target_pieces_are_averaged():
+def test_source_tokens_are_summed_and_target_tokens_are_averaged():
     weights = np.array(
         [
-            [0.0, 0.3, 0.3, 0.4],  # two pieces of target word 0
+            [0.0, 0.3, 0.3, 0.4],  # two tokens of target word 0
             [0.2, 0.1, 0.2, 0.5],
             [0.5, 0.1, 0.0, 0.4],  # target word 1
             [0.9, 0.0, 0.0, 0.1],  # <eos>
@@ -58,12 +58,12 @@ def test_source_pieces_add_up_and_target_pieces_are_averaged():
     np.testing.assert_allclose(word_attention(sentence), expected)
 
 
-def test_a_word_in_two_pieces_beats_a_larger_single_piece():
+def test_the_sum_of_two_tokens_exceeds_a_larger_single_token():
     sentence = SentenceAttention(torch.tensor([[0.3, 0.3, 0.4]]), source_words=[0, 0, 1], target_words=[0])
     assert align(sentence, GoldAlignment.of([(0, 0)])) == {(0, 0)}
 
 
-def test_target_words_without_counterpart_and_words_cut_off_get_no_link():
+def test_target_words_without_gold_links_and_truncated_words_get_no_link():
     sentence = SentenceAttention(torch.eye(3), source_words=[0, 1, 2], target_words=[0, 1, 2])
     gold = GoldAlignment.of(sure=[(0, 0)], possible=[(1, 2), (0, 5)])
     assert align(sentence, gold) == {(0, 0), (2, 2)}
@@ -76,18 +76,18 @@ def test_a_sentence_without_source_words_is_linked_to_nothing():
     )
 
 
-def test_one_map_is_aligned_at_a_time():
+def test_align_needs_one_attention_map():
     with pytest.raises(ValueError, match="one attention map"):
         align(SentenceAttention(np.ones((2, 4, 3, 3)), range(3), range(3)), GoldAlignment.of([(0, 0)]))
 
 
-def test_maps_of_another_size_than_the_pieces_are_refused():
+def test_weights_of_another_size_than_the_tokens_are_an_error():
     with pytest.raises(ValueError, match="3 target and 2 source"):
         word_attention(SentenceAttention(np.ones((2, 3)), [0, 1], [0, 1, 2]))
 
 
 def make_sentences(count: int, good: tuple[int, int], layers: int = 2, heads: int = 4):
-    """Sentences whose words are translated in order; only one head looks at the right word."""
+    """Sentences whose words are translated in order; only one head attends to the right word."""
     generator = np.random.default_rng(0)
     sentences, golds = [], []
     for number in range(count):
@@ -101,11 +101,11 @@ def make_sentences(count: int, good: tuple[int, int], layers: int = 2, heads: in
 
 
 def test_the_one_head_that_aligns_is_found():
-    choice = select_heads(*make_sentences(11, good=(1, 2)))
-    assert (choice.layer, choice.heads, choice.error_rate) == (1, (2,), 0)
+    selection = select_heads(*make_sentences(11, good=(1, 2)))
+    assert (selection.layer, selection.heads, selection.error_rate) == (1, (2,), 0)
 
 
-def test_two_heads_that_each_know_half_are_found_together():
+def test_two_heads_that_each_align_half_are_found_together():
     words, uniform = 6, np.full(6, 1 / 6)
     weights = np.full((1, 5, words, words), 1 / 6)
     wrong = np.roll(np.eye(words), 1, axis=1)
@@ -113,60 +113,60 @@ def test_two_heads_that_each_know_half_are_found_together():
     weights[0, 1] = np.where(np.arange(words)[:, None] < 3, np.eye(words), uniform)
     weights[0, 3] = np.where(np.arange(words)[:, None] >= 3, np.eye(words), uniform)
     sentence = SentenceAttention(weights, range(words), range(words))
-    choice = select_heads([sentence], [GoldAlignment.of([(word, word) for word in range(words)])])
-    assert set(choice.heads) == {1, 3}
-    assert choice.error_rate == 0
-    alone = select_heads([sentence], [GoldAlignment.of([(word, word) for word in range(words)])], most_heads=1)
+    selection = select_heads([sentence], [GoldAlignment.of([(word, word) for word in range(words)])])
+    assert set(selection.heads) == {1, 3}
+    assert selection.error_rate == 0
+    alone = select_heads([sentence], [GoldAlignment.of([(word, word) for word in range(words)])], max_heads=1)
     assert alone.heads in ((1,), (3,))
 
 
-def test_of_equally_good_heads_the_first_of_the_first_layer_is_taken():
+def test_among_equally_good_heads_the_first_of_the_first_layer_is_selected():
     sentence = SentenceAttention(np.broadcast_to(np.eye(3), (2, 2, 3, 3)), range(3), range(3))
     assert select_heads([sentence], [GoldAlignment.of([(0, 0)])]) == HeadSelection(0, (0,), 0.0)
 
 
 def test_the_mean_of_all_heads_is_a_candidate():
-    # Each of five heads is distracted by another wrong word; together they agree on the right one.
+    # Each of five heads attends mostly to another wrong word; their mean attends to the right one.
     words, heads = 6, 5
     weights = np.zeros((1, heads, words, words))
     for head in range(heads):
         weights[0, head] = 0.45 * np.eye(words) + 0.55 * np.roll(np.eye(words), head + 1, axis=1)
     sentence = SentenceAttention(weights, range(words), range(words))
     gold = GoldAlignment.of([(word, word) for word in range(words)])
-    choice = select_heads([sentence], [gold], most_heads=1)
-    assert choice.heads == (0, 1, 2, 3, 4)
-    assert choice.error_rate == 0
+    selection = select_heads([sentence], [gold], max_heads=1)
+    assert selection.heads == (0, 1, 2, 3, 4)
+    assert selection.error_rate == 0
 
 
-def test_the_choice_agrees_with_aligning_sentence_by_sentence():
+def test_score_heads_agrees_with_aligning_sentence_by_sentence():
     sentences, golds = make_sentences(13, good=(0, 1))
     sentences = [
         SentenceAttention(np.roll(s.weights, number % 3, axis=-2), s.source_words, s.target_words)
         for number, s in enumerate(sentences)
     ]
     golds = [GoldAlignment.of(gold.sure, [(0, 1), (0, 99), (99, 1)]) for gold in golds]
-    # Of these nothing is left to link, and their gold links are missed all the same.
+    # These sentences have no words to link; their gold links count as missed.
     sentences += [
         SentenceAttention(np.ones((2, 4, 1, 1)), [0], [None]),
         SentenceAttention(np.ones((2, 4, 1, 1)), [None], [0]),
     ]
     golds += [GoldAlignment.of([(0, 0)]), GoldAlignment.of([(0, 0)])]
-    choice = HeadSelection(0, (1, 3), 0.0)
+    selection = HeadSelection(0, (1, 3), 0.0)
     links = [
         align(dataclasses.replace(s, weights=s.weights[0, [1, 3]].mean(axis=0)), gold)
         for s, gold in zip(sentences, golds, strict=True)
     ]
     rate = alignment_error_rate(links, golds)
     assert 0.1 < rate < 1
-    assert score_heads(choice, sentences, golds) == pytest.approx(rate)
+    assert score_heads(selection, sentences, golds) == pytest.approx(rate)
 
 
-def test_a_choice_survives_json():
-    choice = HeadSelection(1, (2, 0), 0.125)
-    assert HeadSelection.of(json.loads(json.dumps(dataclasses.asdict(choice)))) == choice
+def test_a_selection_can_be_stored_as_json():
+    selection = HeadSelection(1, (2, 0), 0.125)
+    assert HeadSelection.of(json.loads(json.dumps(dataclasses.asdict(selection)))) == selection
 
 
-def test_no_gold_links_is_said():
+def test_missing_gold_links_are_an_error():
     sentences, _ = make_sentences(3, good=(0, 0))
     with pytest.raises(UserError, match="gold links"):
         select_heads(sentences, [GoldAlignment.of([])] * 3)
@@ -174,6 +174,6 @@ def test_no_gold_links_is_said():
         alignment_error_rate([set()], [GoldAlignment.of([])])
 
 
-def test_half_precision_tensors_are_read():
+def test_half_precision_tensors_are_supported():
     sentence = SentenceAttention(torch.eye(2, dtype=torch.bfloat16, requires_grad=True), [0, 1], [0, 1])
     assert align(sentence, GoldAlignment.of([(0, 0), (1, 1)])) == {(0, 0), (1, 1)}

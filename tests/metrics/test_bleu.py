@@ -1,4 +1,4 @@
-"""BLEU and chrF: that they are sacrebleu's, and that they explain themselves."""
+"""BLEU and chrF equal those of sacrebleu and have signatures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OUTPUTS = ["The cat sat on the mat.", "A dog runs through deep snow today."]
 REFERENCES = ["The cat sat on a mat.", "A dog runs through the snow."]
 
 
-def test_corpus_bleu_is_that_of_sacrebleu_and_names_its_tokenizer_and_version():
+def test_corpus_bleu_equals_sacrebleu_and_its_signature_names_tokenizer_and_version():
     score = corpus_bleu(OUTPUTS, REFERENCES)
     assert score.value == sacrebleu.corpus_bleu(OUTPUTS, [REFERENCES]).score
     assert "tok:13a" in score.signature
@@ -20,7 +20,7 @@ def test_corpus_bleu_is_that_of_sacrebleu_and_names_its_tokenizer_and_version():
     assert f"version:{sacrebleu.__version__}" in score.signature
 
 
-def test_chinese_is_cut_into_characters_so_one_wrong_word_leaves_a_score():
+def test_chinese_is_tokenized_into_characters():
     outputs, references = ["我有一支红笔在家。"], ["我有一支蓝笔在家。"]
     # Nine characters, one wrong: 8/9, 6/8, 4/7, 2/6 of the n-grams match.
     by_hand = 100 * (8 / 9 * 6 / 8 * 4 / 7 * 2 / 6) ** (1 / 4)
@@ -29,7 +29,7 @@ def test_chinese_is_cut_into_characters_so_one_wrong_word_leaves_a_score():
     assert corpus_bleu(outputs, references, "13a").value < 20
 
 
-def test_corpus_chrf_is_that_of_sacrebleu():
+def test_corpus_chrf_equals_sacrebleu():
     score = corpus_chrf(OUTPUTS, REFERENCES)
     assert score.value == sacrebleu.corpus_chrf(OUTPUTS, [REFERENCES]).score
     assert score.signature.startswith("nrefs:1")
@@ -45,14 +45,14 @@ def test_a_score_prints_with_its_signature():
 
 
 @pytest.mark.parametrize("score", [corpus_bleu, corpus_chrf, sentence_chrf])
-def test_outputs_without_their_references_are_refused(score):
+def test_outputs_without_references_are_an_error(score):
     with pytest.raises(UserError, match="2 outputs but 1 references"):
         score(OUTPUTS, REFERENCES[:1])
     with pytest.raises(UserError, match="no outputs"):
         score([], [])
 
 
-def test_an_output_is_compared_with_all_of_its_answers():
+def test_an_output_is_compared_with_all_of_its_references():
     outputs = ["a dog runs on the grass", "two cats sit on a wall"]
     first = ["the animal is outside now", "two cats sit on a wall"]
     all_references = [(first[0], outputs[0], "a brown dog runs"), (first[1],)]

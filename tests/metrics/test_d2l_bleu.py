@@ -18,7 +18,7 @@ def test_the_d2l_bleu_by_hand():
     assert score == pytest.approx(math.sqrt(4 / 5) * (2 / 4) ** (1 / 4))
 
 
-def test_the_d2l_bleu_of_a_short_prediction_is_punished_by_length():
+def test_the_d2l_bleu_of_a_short_prediction_has_a_brevity_penalty():
     # Everything matches, but 2 words stand for 4: exp(1 - 4/2).
     assert d2l_bleu(["il", "a"], ["il", "a", "perdu", "."]) == pytest.approx(math.exp(-1))
 
@@ -41,18 +41,18 @@ def test_the_product_stops_where_the_prediction_has_no_longer_ngrams():
     assert d2l_bleu(["a"], []) == 0.0
 
 
-def test_the_two_ways_to_write_the_brevity_penalty_agree():
+def test_the_two_forms_of_the_brevity_penalty_agree():
     for predicted in range(1, 8):
         for labeled in range(8):
             piecewise = 1.0 if predicted > labeled else math.exp(1 - labeled / predicted)
             assert brevity_penalty(labeled, predicted) == pytest.approx(piecewise)
 
 
-def test_ngrams_of_a_text_too_short_are_none():
+def test_a_short_text_has_no_ngrams():
     assert ngram_counts(["a", "b"], 3).total() == 0
 
 
-def test_plain_bleu_by_hand_sums_counts_over_the_corpus_first():
+def test_standard_bleu_by_hand_sums_counts_over_the_corpus_first():
     predictions = [["a", "b", "c", "d", "e"], ["f", "g", "h", "i"]]
     labels = [["a", "b", "c", "d", "x"], ["f", "g", "h", "i", "j"]]
     # Words 8/9, pairs 6/7, triples 4/5, fours 2/3; nine words for ten.
@@ -64,9 +64,9 @@ sentences = st.lists(st.sampled_from("abc"), min_size=1, max_size=9)
 
 
 @given(st.lists(st.tuples(sentences, sentences), min_size=1, max_size=7))
-def test_plain_bleu_is_sacrebleu_without_smoothing(pairs):
+def test_standard_bleu_equals_sacrebleu_without_smoothing(pairs):
     predictions, labels = zip(*pairs, strict=True)
-    theirs = BLEU(tokenize="none", smooth_method="none", force=True)
+    metric = BLEU(tokenize="none", smooth_method="none", force=True)
     texts = [[" ".join(tokens) for tokens in side] for side in (predictions, labels)]
-    expected = theirs.corpus_score(texts[0], [texts[1]]).score
+    expected = metric.corpus_score(texts[0], [texts[1]]).score
     assert 100 * standard_bleu(predictions, labels) == pytest.approx(expected, abs=1e-9)

@@ -19,7 +19,7 @@ def test_it_is_the_geometric_mean_of_the_inverse_probabilities():
     assert Perplexity(math.log(2) + math.log(8), 2, "word").value == pytest.approx(4)
 
 
-def test_bits_per_character_do_not_depend_on_how_the_text_was_cut():
+def test_bits_per_character_do_not_depend_on_the_tokenization():
     loss = 12 * math.log(2)
     by_token = Perplexity(loss, 3, "token", characters=6)
     by_character = Perplexity(loss, 6, "character")
@@ -29,11 +29,11 @@ def test_bits_per_character_do_not_depend_on_how_the_text_was_cut():
     assert by_character.value == pytest.approx(4)
 
 
-def test_ends_between_texts_are_guessed_but_are_no_characters():
+def test_end_tokens_are_predicted_but_are_not_characters():
     assert Perplexity(12 * math.log(2), 7, "character", characters=6).bits_per_character == pytest.approx(2)
 
 
-def test_different_units_are_not_compared_and_bits_are_offered():
+def test_different_units_are_not_compared_and_the_hint_names_bits_per_character():
     with pytest.raises(UserError, match="bits per character"):
         assert Perplexity(9.0, 3, "token") < Perplexity(9.0, 6, "character")
 
@@ -51,18 +51,18 @@ def test_equal_units_are_sorted_best_first():
     assert sorted([bad, good]) == [good, bad]
 
 
-def test_it_says_its_unit():
+def test_the_string_contains_the_unit():
     assert str(Perplexity(4 * math.log(5), 4, "word")) == "5.00 per word"
     text = str(Perplexity(8 * math.log(2), 4, "token", characters=16, tokenizer="bpe 500"))
     assert text == "4.00 per token of bpe 500 (0.500 bits per character)"
 
 
-def test_what_was_not_counted_is_asked_for():
-    with pytest.raises(UserError, match="not counted"):
+def test_missing_counts_are_errors():
+    with pytest.raises(UserError, match="not set"):
         _ = Perplexity(1.0, 3, "token").bits_per_character
     with pytest.raises(UserError, match="at least one word"):
         Perplexity(1.0, 0, "word")
 
 
-def test_a_hopeless_model_is_infinitely_perplexed():
+def test_a_very_large_perplexity_is_infinite():
     assert Perplexity(1e6, 1, "token").value == math.inf

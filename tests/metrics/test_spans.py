@@ -1,4 +1,4 @@
-"""Spans: found only whole."""
+"""Spans of BIO tags and their scores."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def test_spans_begin_and_end(tags, spans):
     assert extract_spans(tags.split()) == spans
 
 
-def test_a_span_counts_only_if_it_is_whole_and_of_its_kind():
-    truth = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-ORG"]]
-    answer = [["B-PER", "O", "O", "B-LOC"], ["O", "B-LOC"]]
-    found = SpanScore.of(truth, answer)
-    assert (found.correct, found.predicted, found.actual) == (1, 3, 3)
-    assert found.scores.f1 == pytest.approx(1 / 3)
+def test_a_span_is_correct_only_with_its_boundaries_and_type():
+    references = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-ORG"]]
+    predictions = [["B-PER", "O", "O", "B-LOC"], ["O", "B-LOC"]]
+    score = SpanScore.of(references, predictions)
+    assert (score.correct, score.predicted, score.actual) == (1, 3, 3)
+    assert score.scores.f1 == pytest.approx(1 / 3)
     assert SpanScore.of([["O"]], [["O"]]).scores.f1 == 0
 
 
-def test_spans_that_were_answered_and_spans_that_are_there_are_told_apart():
-    found = SpanScore.of([["B-PER", "O", "O"]], [["B-PER", "B-LOC", "B-LOC"]])
-    assert (found.correct, found.predicted, found.actual) == (1, 3, 1)
-    assert (found.scores.precision, found.scores.recall, found.scores.count) == (pytest.approx(1 / 3), 1, 1)
+def test_predicted_and_actual_spans_are_counted_separately():
+    score = SpanScore.of([["B-PER", "O", "O"]], [["B-PER", "B-LOC", "B-LOC"]])
+    assert (score.correct, score.predicted, score.actual) == (1, 3, 1)
+    assert (score.scores.precision, score.scores.recall, score.scores.support) == (pytest.approx(1 / 3), 1, 1)
 
 
-def test_parts_of_speech_are_no_spans():
+def test_part_of_speech_tags_are_not_bio_tags():
     assert are_bio_tags(["B-PER", "I-PER", "O"])
     assert not are_bio_tags(["NOUN", "O"])
     assert not are_bio_tags(["O"])

@@ -246,7 +246,7 @@ IMAGE_ENCODER = ENCODER | {"source": {"kind": "image"}}
         (ENCODER, r"target\.kind=text needs \[decoder\]"),
         (ENCODER | {"target": {"kind": "masked-tokens"}} | DECODER, r"target\.kind=masked-tokens has no \[decoder\]"),
         ({"target": {"kind": "masked-tokens"}}, r"needs \[source\] and \[encoder\]"),
-        (ENCODER | {"source": {"embedding": {"kind": "bert"}}} | DECODER, "only read"),
+        (ENCODER | {"source": {"embedding": {"kind": "bert"}}} | DECODER, "encoder-only"),
         ({"source": {}}, r"\[source\] needs \[encoder\]"),
         ({"encoder": {"kind": "transformer"}}, r"\[encoder\] needs \[source\]"),
         ({"encoder": {"kind": "transfomer"}}, "transfomer"),

@@ -224,7 +224,7 @@ def test_without_an_encoder_a_decoder_is_a_language_model():
     vectors = torch.randn(2, 3, 5)
     hidden, _ = decoder.step(vectors, state)
     assert_close(decoder(Sequences(vectors, torch.tensor([3, 3])), None), hidden)
-    with pytest.raises(UserError, match="none"):
+    with pytest.raises(UserError, match="needs an encoder"):
         RecurrentDecoder.from_settings(RecurrentDecoderSettings(), memory_width=None)
 
 
@@ -371,7 +371,7 @@ def test_output_dropout_has_one_mask_for_all_times():
 
 
 def test_weight_dropout_needs_a_fused_cell():
-    with pytest.raises(UserError, match="weights of 'gru-reset-before' cannot be dropped"):
+    with pytest.raises(UserError, match="Weight dropout is not possible for 'gru-reset-before'"):
         language_model(cell="gru-reset-before")
 
 

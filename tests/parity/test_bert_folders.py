@@ -41,7 +41,7 @@ def batch_of(rows) -> Batch:
 
 def fed(actual, rows):
     """The same rows as they take them."""
-    theirs = actual.tokenizers.source.numbers.theirs
+    theirs = actual.tokenizers.source.id_map.original_ids
     lengths = [len(row) for row in rows]
     ids = torch.zeros(len(rows), max(lengths), dtype=torch.long)
     for row, numbers in enumerate(rows):
@@ -83,7 +83,7 @@ def test_head_logits_match_transformers(both):
             WordSequences(batch.source.values, batch.source.lengths, words), None, batch.labels, batch.indices
         )
     found, expected = actual.module(batch), theirs(**fed(actual, rows))
-    order = list(actual.tokenizers.source.numbers.theirs)
+    order = list(actual.tokenizers.source.id_map.original_ids)
     if kind == "vector":
         real = fed(actual, rows)["attention_mask"][..., None]
         means = (expected.last_hidden_state * real).sum(1) / real.sum(1)
@@ -106,7 +106,7 @@ def test_head_logits_match_transformers(both):
 def test_tokenization_matches_transformers(both):
     _, actual, folder = both
     theirs = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
-    numbers = actual.tokenizers.source.numbers.theirs
+    numbers = actual.tokenizers.source.id_map.original_ids
     for text in [*PROMPTS, "THE Cát\n sat", "naïve Ω 🎉", "", "猫"]:
         cut = [BOS, *actual.tokenizers.source.encode(text), EOS]
         assert [numbers[number] for number in cut] == theirs(text)["input_ids"]
@@ -125,4 +125,4 @@ def test_a_vocabulary_of_lines_cuts_as_the_whole_file_does(tmp_path, lower):
         (tmp_path / "it" / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     actual = load(tmp_path / "it").tokenizers.source
     for text in [*PROMPTS, "THE Cát sat", "naïve Ω 🎉"]:
-        assert [actual.numbers.theirs[number] for number in actual.encode(text)] == whole.encode(text).ids[1:-1]
+        assert [actual.id_map.original_ids[number] for number in actual.encode(text)] == whole.encode(text).ids[1:-1]

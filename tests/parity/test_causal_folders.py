@@ -28,8 +28,8 @@ def both(request, tmp_path_factory):
 
 def numbers_of(actual, rows):
     """Our numbers as theirs; <bos> is whatever stands before a text."""
-    numbers = actual.tokenizers.target.numbers
-    return [[numbers.bos_id if each == BOS else numbers.theirs[each] for each in row] for row in rows]
+    numbers = actual.tokenizers.target.id_map
+    return [[numbers.bos_id if each == BOS else numbers.original_ids[each] for each in row] for row in rows]
 
 
 def prompts_of(actual):
@@ -42,24 +42,24 @@ def test_logits_match_transformers(both):
     rows = [[BOS, *ids] for ids in prompts_of(actual)]
     fed = Sequences.of(rows)
     logits = actual.module(Batch(None, fed, fed.values, torch.arange(len(rows))))
-    numbers = actual.tokenizers.target.numbers
-    there = [place for place, number in enumerate(numbers.theirs) if number is not None]
+    numbers = actual.tokenizers.target.id_map
+    there = [place for place, number in enumerate(numbers.original_ids) if number is not None]
     for row, ids in enumerate(numbers_of(actual, rows)):
         expected = theirs(torch.tensor([ids])).logits[0]
         found = logits[row, : len(ids)]
-        assert_close(found[:, there], expected[:, [numbers.theirs[place] for place in there]], rtol=0, atol=1e-4)
+        assert_close(found[:, there], expected[:, [numbers.original_ids[place] for place in there]], rtol=0, atol=1e-4)
         # Nothing that only we have takes part in a softmax.
         assert_close(found.log_softmax(-1)[:, there].exp().sum(-1), torch.ones(len(ids)))
 
 
 def generated(theirs, actual, rows, **settings):
     """What `generate` adds to a batch of prompts, padded on the left; <pad> and <bos> are never said, as with us."""
-    numbers = actual.tokenizers.target.numbers
+    numbers = actual.tokenizers.target.id_map
     longest = max(map(len, rows))
     ids = torch.tensor([[0] * (longest - len(row)) + row for row in rows])
     real = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
-    suppress_tokens = [numbers.theirs[place] for place in (PAD, BOS) if numbers.theirs[place] is not None]
-    end = numbers.theirs[EOS]
+    suppress_tokens = [numbers.original_ids[place] for place in (PAD, BOS) if numbers.original_ids[place] is not None]
+    end = numbers.original_ids[EOS]
     said = theirs.generate(
         ids,
         attention_mask=real,
@@ -109,5 +109,5 @@ def test_shards_are_one_model(tmp_path):
     with torch.inference_mode():
         expected = theirs(torch.tensor(ids)).logits[0, -1].log_softmax(-1)
     (piece,) = actual.tokenizers.target.encode(" sat"[:1])
-    number = actual.tokenizers.target.numbers.theirs[piece]
+    number = actual.tokenizers.target.id_map.original_ids[piece]
     assert actual.score("the cat", " ") == pytest.approx(float(expected[number]), abs=1e-4)

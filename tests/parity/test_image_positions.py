@@ -16,7 +16,7 @@ def test_an_interpolated_grid_matches_transformers(side, shape):
     theirs = ViTEmbeddings(ViTConfig(hidden_size=12, num_attention_heads=2, image_size=side, patch_size=4))
     actual = LearnedPositions2d(12, (side // 4, side // 4))
     with torch.no_grad():
-        actual.table.weight.copy_(theirs.position_embeddings[0, 1:])
+        actual.embedding.weight.copy_(theirs.position_embeddings[0, 1:])
         grid = (shape[0] // 4, shape[1] // 4)
         expected = theirs.interpolate_pos_encoding(torch.zeros(1, grid[0] * grid[1] + 1, 12), *shape)
         assert_close(actual(grid), expected[:, 1:], rtol=0, atol=1e-5)

@@ -108,7 +108,7 @@ def test_hidden_tokens_of_reactions_are_guessed_as_by_transformers(rxnfp):
     ]
     source = Sequences.of(rows)
     found = actual.module(Batch(source, None, source.values, torch.arange(2)))
-    order = list(text.numbers.theirs)
+    order = list(text.id_map.original_ids)
     for row, ids in enumerate(rows):
         expected = theirs(torch.tensor([[order[number] for number in ids]]))
         assert_close(found[row, 1 : len(ids)], expected.prediction_logits[0, 1:][:, order], rtol=0, atol=1e-4)

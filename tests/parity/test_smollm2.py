@@ -59,7 +59,7 @@ def test_texts_come_back_as_they_were(model):
     text = model.tokenizers.target
     for each in [*TEXTS, "<|im_start|>", " \n\t", "naïve Ω"]:
         assert text.decode(text.encode(each)) == each
-    assert text.numbers.theirs[text.encode("7")[0]] == text.numbers.theirs[text.encode("17")[1]]  # digits stand alone
+    assert text.id_map.original_ids[text.encode("7")[0]] == text.id_map.original_ids[text.encode("17")[1]]  # digits stand alone
 
 
 @torch.inference_mode()
@@ -83,11 +83,11 @@ def test_every_score_is_that_of_transformers_with_the_same_weights(model, path):
     theirs.load_state_dict({name: tensors.read(name) for name in tensors.shapes()}, strict=False, assign=True)
     theirs.tie_weights()
     theirs.model.rotary_emb = angles.model.rotary_emb  # what is computed, not stored
-    numbers = model.tokenizers.target.numbers
+    numbers = model.tokenizers.target.id_map
     for text in TEXTS:
         ids = model.tokenizers.target.encode(text)
         fed = Sequences.of([[BOS, *ids]])
         found = model.module(Batch(None, fed, fed.values, torch.arange(1)))[0]
-        expected = theirs.eval()(torch.tensor([[numbers.bos_id, *(numbers.theirs[each] for each in ids)]])).logits[0]
-        there = [place for place, number in enumerate(numbers.theirs) if number is not None]
-        assert_close(found[:, there], expected[:, [numbers.theirs[place] for place in there]], rtol=0, atol=1e-4)
+        expected = theirs.eval()(torch.tensor([[numbers.bos_id, *(numbers.original_ids[each] for each in ids)]])).logits[0]
+        there = [place for place, number in enumerate(numbers.original_ids) if number is not None]
+        assert_close(found[:, there], expected[:, [numbers.original_ids[place] for place in there]], rtol=0, atol=1e-4)

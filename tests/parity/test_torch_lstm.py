@@ -50,7 +50,7 @@ class TorchLSTM(nn.Module):
         for layer in range(2):
             for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
                 theirs = getattr(self.cells, f"{part}_l{layer}")
-                theirs.copy_(weights[f"decoder.stack.cells.{layer}.kernel.{part}_l0"])
+                theirs.copy_(weights[f"decoder.stack.cells.{layer}.rnn.{part}_l0"])
 
 
 OPTIMIZERS = {

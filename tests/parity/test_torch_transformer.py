@@ -68,8 +68,8 @@ def test_the_encoder_matches_torch(order):
     copy_stack(actual, theirs)
     source = padded_batch([5, 2, 7])
     memory = actual(source)
-    expected = theirs(source.values, src_key_padding_mask=~source.real)
-    assert_close(memory.unpad(), expected[source.real], rtol=0, atol=1e-10)
+    expected = theirs(source.values, src_key_padding_mask=~source.valid)
+    assert_close(memory.unpad(), expected[source.valid], rtol=0, atol=1e-10)
     assert_close(memory.pooled[1], expected[1, :2].mean(0), rtol=0, atol=1e-10)
 
 
@@ -82,10 +82,10 @@ def test_the_decoder_matches_torch(order):
         target.values,
         memory.values,
         tgt_mask=torch.ones(6, 6, dtype=torch.bool).triu(1),
-        tgt_key_padding_mask=~target.real,
-        memory_key_padding_mask=~memory.real,
+        tgt_key_padding_mask=~target.valid,
+        memory_key_padding_mask=~memory.valid,
     )
-    assert_close(actual(target, memory)[target.real], expected[target.real], rtol=0, atol=1e-10)
+    assert_close(actual(target, memory)[target.valid], expected[target.valid], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("order", NORM_ORDERS)
@@ -94,6 +94,6 @@ def test_gradients_match_torch(order):
     copy_stack(actual, theirs)
     source = padded_batch([5, 2, 7])
     actual(source).unpad().square().sum().backward()
-    theirs(source.values, src_key_padding_mask=~source.real)[source.real].square().sum().backward()
+    theirs(source.values, src_key_padding_mask=~source.valid)[source.valid].square().sum().backward()
     mine = actual.blocks[0].self_attention.qkv_proj.weight.grad
     assert_close(mine, theirs.layers[0].self_attn.in_proj_weight.grad, rtol=0, atol=1e-9)

@@ -59,7 +59,7 @@ def test_labels_and_sizes_match_transformers(both):
     theirs, actual = both
     assert actual.tokenizers.labels == tuple(theirs.config.id2label.values())
     assert actual.config.model.source.image_size == theirs.config.image_size
-    assert actual.tokenizers.source.side == theirs.config.image_size
+    assert actual.tokenizers.source.image_size == theirs.config.image_size
 
 
 def test_a_base_model_gives_its_class_token(tmp_path):

@@ -57,7 +57,7 @@ SCORES = {
     },
     "roles": {"pairs": 17, "bleu": {"name": "BLEU", "value": 5.0, "signature": BLEU}},
     "perplexity": {"per_token": 3.14159, "bits_per_character": 0.777, "token_accuracy": 88.88},
-    "alignment": {"error_rate": 0.125, "chosen_on_valid": {"layer": 1, "heads": [0, 2], "error_rate": 0.1}},
+    "alignment": {"error_rate": 0.125, "selected_on_valid": {"layer": 1, "heads": [0, 2], "error_rate": 0.1}},
 }  # fmt: skip
 
 
@@ -136,14 +136,14 @@ class Page(HTMLParser):
         return next(row for row in self.rows if row[0] == name)
 
 
-@pytest.mark.parametrize("objective, asked", [("next-token", "tokens"), ("classify", "answers")])
-def test_the_curves_tell_what_was_asked_for(run, monkeypatch, objective, asked):
+@pytest.mark.parametrize("objective, unit", [("next-token", "tokens"), ("classify", "predictions")])
+def test_the_curves_have_the_unit_of_the_objective(run, monkeypatch, objective, unit):
     run.recipe_file.write_text(f'{RECIPE}\n[objective]\nkind = "{objective}"\n', encoding="utf-8")
     drawn = []
     monkeypatch.setattr("seq2see.inspection.training_plots.draw_curves", lambda *given: drawn.append(given[-1]))
     (run.path / "curves.png").write_bytes(b"an image")
     write_report(run)
-    assert drawn == [asked]
+    assert drawn == [unit]
 
 
 def test_a_report_right_after_training_shows_what_is_there(run):
@@ -163,7 +163,7 @@ def test_the_run_is_described_with_the_command_to_repeat_it(evaluated):
     assert page.row("tokens")[1] == "characters → words"
     assert page.row("weights")[1] == "1,077"
     assert page.row("training")[1] == "steps 2,000 / 2,000; compile false, schedule cosine (warmup 100)"
-    assert page.row("started with")[1] == "seq2see train 'a b.tsv'"
+    assert page.row("command")[1] == "seq2see train 'a b.tsv'"
     assert page.row("run it again")[1] == f"seq2see train '{evaluated.recipe_file}'"
     assert page.row("cores")[1] == "1,234"
     assert "not finished" not in page.text
@@ -173,9 +173,9 @@ def test_the_figures_shown_are_those_stored(evaluated):
     page = Page(write_report(evaluated))
     assert page.row("test") == ["test", "1,013", "37.3", "61.0", "12.5", "0.457"]
     assert page.row("roles") == ["roles", "17", "5.0", "", "", ""]
-    assert page.row("perplexity per token (test, truth given)")[1] == "3.142"
+    assert page.row("perplexity per token (test, teacher forcing)")[1] == "3.142"
     assert page.row("bits per character")[1] == "0.777"
-    assert page.row("right tokens % (truth given)")[1] == "88.9"
+    assert page.row("right tokens % (teacher forcing)")[1] == "88.9"
     assert page.row("alignment error rate of attention")[1] == "0.125 (layer 2, head 1, 3; chosen on valid)"
     assert BLEU in page.text
     assert CHRF in page.text
@@ -263,7 +263,7 @@ def test_what_the_reference_does_not_say_is_marked(output, reference, shown):
 
 
 def test_an_empty_answer_is_said_to_be_empty():
-    assert "(nothing)" in marked("", "I have a pen")
+    assert "(empty)" in marked("", "I have a pen")
 
 
 def test_broken_rows_of_a_table_are_passed_over(evaluated):

@@ -1,4 +1,4 @@
-"""Views: batches as a step of training sees them, the same again after a stop."""
+"""Augmented training batches: a function of seed, step and image."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from seq2see.core.batch import Batch, Images, MixedBatch
 from seq2see.sequences.augmentation import Augmentation
 
 
-def some(rows: int = 6) -> Batch:
+def random_batch(rows: int = 6) -> Batch:
     values = torch.randint(0, 256, (rows, 3, 16, 16), dtype=torch.uint8)
     return Batch(Images(values), None, torch.arange(rows)[:, None], torch.arange(rows) + 10)
 
 
-def test_without_any_view_a_batch_stays_as_it_is():
-    batch = some()
-    seen = Augmentation().augmenter(1)(batch, 1)
-    assert torch.equal(seen.source.values, batch.source.values)
-    assert not isinstance(seen, MixedBatch)
+def test_without_augmentation_a_batch_does_not_change():
+    batch = random_batch()
+    augmented = Augmentation().augmenter(1)(batch, 1)
+    assert torch.equal(augmented.source.values, batch.source.values)
+    assert not isinstance(augmented, MixedBatch)
 
 
-CHANGES = {"shift": 3, "flip": True, "rand_augment": 2, "cutout": 5, "mixup": 1.0, "cutmix": 1.0}
+SETTINGS = {"shift": 3, "flip": True, "rand_augment": 2, "cutout": 5, "mixup": 1.0, "cutmix": 1.0}
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_each_setting_changes_images_by_seed_step_and_image_alone(name):
-    batch, views = some(), Augmentation(**{name: CHANGES[name]})
-    first = views.augmenter(1)(batch, 4)
+    batch, augmentation = random_batch(), Augmentation(**{name: SETTINGS[name]})
+    first = augmentation.augmenter(1)(batch, 4)
     assert not torch.equal(first.source.values, batch.source.values)
     assert first.source.values.dtype == torch.uint8
-    assert torch.equal(first.source.values, views.augmenter(1)(batch, 4).source.values)
-    other_labels = [views.augmenter(1)(batch, 5), views.augmenter(2)(batch, 4)]
-    assert all(not torch.equal(first.source.values, each.source.values) for each in other_labels)
+    assert torch.equal(first.source.values, augmentation.augmenter(1)(batch, 4).source.values)
+    others = [augmentation.augmenter(1)(batch, 5), augmentation.augmenter(2)(batch, 4)]
+    assert all(not torch.equal(first.source.values, each.source.values) for each in others)
 
 
 @pytest.mark.parametrize("name", ["mixup", "cutmix"])
 def test_a_mixture_has_two_labels_and_its_share_of_the_pixels(name):
-    batch = some(64)
+    batch = random_batch(64)
     values = torch.zeros(64, 3, 16, 16, dtype=torch.uint8)
     values[::2] = 200  # every row is mixed with one of the other kind
     mixed = Augmentation(**{name: 1.0}).augmenter(3)(Batch(Images(values), None, batch.labels, batch.indices), 1)
@@ -49,19 +49,19 @@ def test_a_mixture_has_two_labels_and_its_share_of_the_pixels(name):
     torch.testing.assert_close(bright, expected, atol=0.01, rtol=0)
 
 
-def test_showings_are_different_views_of_the_same_image():
+def test_repeats_are_different_augmentations_of_the_same_image():
     augmenter = Augmentation(shift=6, repeats=3).augmenter(1)
-    shown = augmenter.shown(np.array([4, 9]))
-    assert shown.tolist() == [4, 9, 4, 9, 4, 9]
-    one = some(1).source.values
-    batch = Batch(Images(one.expand(6, -1, -1, -1)), None, torch.zeros(6, 1), torch.from_numpy(shown))
+    indices = augmenter.repeat_indices(np.array([4, 9]))
+    assert indices.tolist() == [4, 9, 4, 9, 4, 9]
+    one = random_batch(1).source.values
+    batch = Batch(Images(one.expand(6, -1, -1, -1)), None, torch.zeros(6, 1), torch.from_numpy(indices))
     values = augmenter(batch, 1).source.values
     assert len({tuple(each.flatten().tolist()) for each in values}) >= 5
 
 
-def test_a_image_that_is_shown_twice_is_mixed_with_others():
+def test_an_image_that_is_repeated_is_mixed_with_others():
     augmenter = Augmentation(mixup=1.0, repeats=2).augmenter(1)
-    shown = torch.from_numpy(augmenter.shown(np.arange(8)))
-    mixed = augmenter(Batch(some(16).source, None, shown[:, None], shown), 1)
+    indices = torch.from_numpy(augmenter.repeat_indices(np.arange(8)))
+    mixed = augmenter(Batch(random_batch(16).source, None, indices[:, None], indices), 1)
     assert (mixed.labels != mixed.other_labels).all()
-    assert len(mixed.label_weights.unique()) == 16  # every showing has draws of its own
+    assert len(mixed.label_weights.unique()) == 16  # every repeat has random numbers of its own

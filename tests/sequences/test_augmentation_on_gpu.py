@@ -1,4 +1,4 @@
-"""Changes of images on a GPU: what a CPU would have made of them, and nobody waits for it."""
+"""Augmentation on a GPU: the results of a CPU, without a GPU sync."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from seq2see.sequences.counter_rng import CounterRng
 from seq2see.sequences.image_transforms import Cutout, Flip, Shift
 from seq2see.sequences.mixup import CutMix, Mixup, MixupOrCutMix
 from seq2see.sequences.rand_augment import RandAugment
-from seq2see.training.cuda_graphs import GraphedStep
+from seq2see.training.cuda_graphs import GraphedCallable
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
-CHANGES = [Shift(4), Flip(), Cutout(8), RandAugment(2, 0.5), Mixup(0.8), CutMix(1.0)]
-CHANGES.append(MixupOrCutMix(Mixup(0.8), CutMix(1.0)))
+TRANSFORMS = [Shift(4), Flip(), Cutout(8), RandAugment(2, 0.5), Mixup(0.8), CutMix(1.0)]
+TRANSFORMS.append(MixupOrCutMix(Mixup(0.8), CutMix(1.0)))
 
 
 @pytest.fixture
@@ -26,34 +26,35 @@ def pixels() -> torch.Tensor:
     return (smooth * 255).to(torch.uint8)
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda it: type(it).__name__)
-def test_a_gpu_makes_of_images_what_a_cpu_does(change, pixels):
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda it: type(it).__name__)
+def test_a_gpu_computes_what_a_cpu_does(transform, pixels):
     indices = torch.arange(256) * 7919
-    actual, theirs = change(pixels, CounterRng(1, 5, indices)), change(pixels.cuda(), CounterRng(1, 5, indices.cuda()))
+    actual = transform(pixels, CounterRng(1, 5, indices))
+    theirs = transform(pixels.cuda(), CounterRng(1, 5, indices.cuda()))
     for one, other in zip(
         *((each,) if isinstance(each, torch.Tensor) else each for each in (actual, theirs)), strict=True
     ):
         gap = (one.float() - other.cpu().float()).abs()
-        # Where a pixel lies halfway between two, or a tone between two levels, rounding may go either way.
+        # Halfway between two pixels or two levels, rounding may go either way.
         assert (gap > 1.001).float().mean() < 0.002
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda it: type(it).__name__)
-def test_nobody_waits_for_a_gpu(change, pixels):
-    there, rng = pixels.cuda(), CounterRng(1, torch.tensor(5).cuda(), torch.arange(256).cuda())
-    change(there, rng)  # tables of a distribution are sent once
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda it: type(it).__name__)
+def test_there_is_no_gpu_sync(transform, pixels):
+    gpu_pixels, rng = pixels.cuda(), CounterRng(1, torch.tensor(5).cuda(), torch.arange(256).cuda())
+    transform(gpu_pixels, rng)  # the quantiles are copied once
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        change(there, rng)
+        transform(gpu_pixels, rng)
     finally:
         torch.cuda.set_sync_debug_mode(before)
 
 
-def test_a_recorded_view_is_another_one_at_every_step(pixels):
-    """What is recorded once and repeated gives what the kernels give one by one."""
+def test_a_captured_augmentation_differs_at_every_step(pixels):
+    """A captured graph that is replayed computes what the kernels compute one by one."""
     augmenter = Augmentation(shift=4, flip=True, rand_augment=2, cutout=8, mixup=0.8, cutmix=1.0).augmenter(1)
-    captured = GraphedStep(augmenter)
+    captured = GraphedCallable(augmenter)
     for step in (1, 2, 3, 9):
         batch = Batch(Images(pixels.roll(step, 0).cuda()), None, torch.arange(256).cuda()[:, None], torch.arange(256))
         found, expected = captured(batch, torch.tensor(step)), augmenter(batch, step)

@@ -1,4 +1,4 @@
-"""BPE-dropout: without dropout the library's own cut, with it the chances that one works out on paper."""
+"""BPE-dropout: without dropout the library's own segmentation, with it the probabilities worked out on paper."""
 
 import argparse
 import inspect
@@ -18,7 +18,7 @@ CODE = inspect.getsource(argparse).splitlines()
 TOKENIZER = train_tokenizer(BPE(vocab_size=900), [*CODE, "Überall grüßt die Straße.", "我有一支笔。", "我有一只猫。"])
 MERGES = BPEMerges(*TOKENIZER.merges)
 
-# a = 0, b = 1, c = 2, d = 3; first a and b are merged, then c and d, then the whole.
+# a = 0, b = 1, c = 2, d = 3; first a and b are merged, then c and d, then both results.
 ABCD = BPEMerges(
     {"a": 0, "b": 1, "c": 2, "d": 3, "ab": 4, "cd": 5, "abcd": 6, "aa": 7},
     [["a", "b"], ["c", "d"], ["ab", "cd"], ["a", "a"]],
@@ -28,18 +28,18 @@ ABCD = BPEMerges(
 def test_merging_by_hand():
     assert ABCD.segment("abcd") == (6,)
     assert ABCD.segment("bcda") == (1, 5, 0)
-    assert ABCD.segment("aab") == (0, 4)  # "ab" comes before "aa", though it stands behind it
-    assert ABCD.segment("aaa") == (7, 0)  # of equals the first
+    assert ABCD.segment("aab") == (0, 4)  # "ab" has a better rank than "aa", though it comes later
+    assert ABCD.segment("aaa") == (7, 0)  # of equal ranks the first
     assert ABCD.candidates((0, 0, 1, 2, 3)) == [(0, 4, 1), (1, 5, 3), (3, 7, 0)]
 
 
-def test_words_are_composed_and_keep_the_space_before_them():
-    assert TOKENIZER.words("ein Cafe\u0301,  bitte!\n") == ["ein", " Café", ",", "  ", "bitte", "!", "\n"]
-    assert TOKENIZER.words("") == []
+def test_words_are_composed_and_keep_their_leading_space():
+    assert TOKENIZER.pre_tokenize("ein Cafe\u0301,  bitte!\n") == ["ein", " Café", ",", "  ", "bitte", "!", "\n"]
+    assert TOKENIZER.pre_tokenize("") == []
 
 
-def test_without_dropout_every_word_is_cut_as_the_library_cuts_it():
-    words = {word for line in CODE for word in TOKENIZER.words(line)}
+def test_without_dropout_every_word_is_segmented_as_by_the_library():
+    words = {word for line in CODE for word in TOKENIZER.pre_tokenize(line)}
     assert len(words) > 1000
     for word in words:
         assert list(MERGES.segment(word)) == TOKENIZER.encode(word)
@@ -47,21 +47,21 @@ def test_without_dropout_every_word_is_cut_as_the_library_cuts_it():
 
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"])) | st.text("the self.grüß  Ü我有笔é🎉_\n\t", max_size=40))
-def test_without_dropout_any_text_is_cut_as_the_library_cuts_it(text):
-    words = TOKENIZER.words(text)
+def test_without_dropout_any_text_is_segmented_as_by_the_library(text):
+    words = TOKENIZER.pre_tokenize(text)
     assert "".join(words) == TOKENIZER.normalize(text)
-    assert [piece for word in words for piece in MERGES.segment(word)] == TOKENIZER.encode(text)
+    assert [token for word in words for token in MERGES.segment(word)] == TOKENIZER.encode(text)
 
 
 @pytest.mark.skipif(locate(CATALOGUE["multi30k"]) is None, reason="Multi30k is not on this machine")
-def test_without_dropout_real_sentences_are_cut_as_the_library_cuts_them():
+def test_without_dropout_real_sentences_are_segmented_as_by_the_library():
     examples = CatalogueCorpus(name="multi30k", languages="en-de").splits()["train"][:1000]
     texts = [text for example in examples for text in (example.source, example.target)]
     tokenizer = train_tokenizer(BPE(vocab_size=4000), texts)
     merges = BPEMerges(*tokenizer.merges)
-    cuts = {word: merges.segment(word) for text in texts for word in tokenizer.words(text)}
+    segmentations = {word: merges.segment(word) for text in texts for word in tokenizer.pre_tokenize(text)}
     for text, ids in zip(texts, tokenizer.encode_many(texts), strict=True):
-        assert [piece for word in tokenizer.words(text) for piece in cuts[word]] == ids
+        assert [token for word in tokenizer.pre_tokenize(text) for token in segmentations[word]] == ids
 
 
 @given(
@@ -69,41 +69,42 @@ def test_without_dropout_real_sentences_are_cut_as_the_library_cuts_them():
     dropout=st.sampled_from([0.1, 0.5, 0.99]),
     seed=st.integers(0, 3),
 )
-def test_every_cut_spells_its_word(word, dropout, seed):
-    cuts = MERGES.sample(word, 7, dropout, seed)
-    assert len(cuts) == 7
-    assert {TOKENIZER.decode(cut) for cut in cuts} == {TOKENIZER.normalize(word)}
+def test_every_segmentation_spells_its_word(word, dropout, seed):
+    segmentations = MERGES.sample(word, 7, dropout, seed)
+    assert len(segmentations) == 7
+    assert {TOKENIZER.decode(each) for each in segmentations} == {TOKENIZER.normalize(word)}
 
 
-def test_cuts_come_as_often_as_their_chances_say():
-    # Two merges are possible, of a and b and of c and d: both are passed over with chance p p, and that is the
-    # end. Otherwise one is made, then the other unless it is passed over, and then the whole, with the same chance.
-    chance, count = 0.3, 40_000
-    found = Counter(ABCD.sample("abcd", count, chance, seed=5))
-    kept = 1 - chance
-    both = kept * kept + chance * kept * kept
+def test_segmentations_have_the_expected_frequencies():
+    # Two merges are possible, of a and b and of c and d: with probability p p both are skipped, and that is the end.
+    # Otherwise one is made, then the other unless it is skipped, and then the whole, with the same probability.
+    dropout, count = 0.3, 40_000
+    frequencies = Counter(ABCD.sample("abcd", count, dropout, seed=5))
+    made = 1 - dropout
+    both = made * made + dropout * made * made
     expected = {
-        (0, 1, 2, 3): chance**2,
-        (4, 2, 3): kept * chance,
-        (0, 1, 5): chance * kept * chance,
-        (4, 5): both * chance,
-        (6,): both * kept,
+        (0, 1, 2, 3): dropout**2,
+        (4, 2, 3): made * dropout,
+        (0, 1, 5): dropout * made * dropout,
+        (4, 5): both * dropout,
+        (6,): both * made,
     }
     assert sum(expected.values()) == pytest.approx(1)
-    assert set(found) == set(expected)
-    for cut, share in expected.items():
-        assert found[cut] / count == pytest.approx(share, abs=4 * (share * (1 - share) / count) ** 0.5)
+    assert set(frequencies) == set(expected)
+    for segmentation, share in expected.items():
+        tolerance = 4 * (share * (1 - share) / count) ** 0.5
+        assert frequencies[segmentation] / count == pytest.approx(share, abs=tolerance)
 
 
-def test_cuts_are_a_function_of_seed_and_word():
+def test_segmentations_are_a_function_of_seed_and_word():
     first = MERGES.sample(" arguments", 64, 0.3, seed=1)
     assert first == MERGES.sample(" arguments", 64, 0.3, seed=1)
     assert first != MERGES.sample(" arguments", 64, 0.3, seed=2)
     assert len(set(first)) > 5
-    # Fewer of them are not the first of many, but the usual cut is the commonest of both.
+    # Fewer samples are not the first of many, but the default is the most frequent one of both.
     assert Counter(first).most_common(1)[0][0] == MERGES.segment(" arguments")
 
 
-def test_more_dropout_gives_more_pieces():
-    lengths = [sum(map(len, MERGES.sample(" arguments", 64, chance, seed=1))) for chance in (0.0, 0.1, 0.5, 0.9)]
+def test_more_dropout_gives_more_tokens():
+    lengths = [sum(map(len, MERGES.sample(" arguments", 64, dropout, seed=1))) for dropout in (0.0, 0.1, 0.5, 0.9)]
     assert lengths == sorted(set(lengths))

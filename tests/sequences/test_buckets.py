@@ -1,4 +1,4 @@
-"""Buckets: every example once, within the budget, in few shapes, and the same when asked again."""
+"""Bucketing: every example once, within the budget, in few shapes, and reproducible."""
 
 from itertools import islice
 
@@ -28,7 +28,7 @@ def test_every_example_is_in_exactly_one_batch_within_the_budget(lengths, tokens
 
 
 @given(lengths=some_lengths, tokens=st.integers(1, 2000))
-def test_every_epoch_has_as_many_batches_of_the_same_shapes(lengths, tokens):
+def test_every_epoch_has_the_same_number_of_batches_of_the_same_shapes(lengths, tokens):
     def shapes(epoch):
         batches = epoch_batches(lengths, tokens, 1, epoch)
         return sorted((len(batch), int(padded_width(int(lengths[batch].max())))) for batch in batches)
@@ -60,7 +60,7 @@ def test_the_order_is_a_function_of_seed_and_epoch():
     assert plan(lengths, seed=3, epoch=2) == plan(lengths, seed=3, epoch=2)
     different = [plan(lengths, seed=seed, epoch=epoch) for seed in (3, 4) for epoch in (0, 1)]
     assert len({str(batches) for batches in different}) == 4
-    # Not only the batches move: who is together in a batch changes too.
+    # The batches are in another order, and their contents differ, too.
     together = [{frozenset(batch) for batch in batches} for batches in different]
     assert together[0] != together[1]
 
@@ -89,8 +89,8 @@ def test_the_batch_of_a_step_needs_only_its_number():
         (e, p) for e in range(3) for p in range(whole.steps_per_epoch)
     ]
     for epoch in range(3):
-        seen = [step.indices for step in steps if step.epoch == epoch]
-        assert sorted(np.concatenate(seen).tolist()) == list(range(53))
+        indices = [step.indices for step in steps if step.epoch == epoch]
+        assert sorted(np.concatenate(indices).tolist()) == list(range(53))
     assert [step.indices.tolist() for step in steps[: whole.steps_per_epoch]] == plan(lengths, 128, seed=5, epoch=0)
     assert [step.indices.tolist() for step in steps[-whole.steps_per_epoch :]] == plan(lengths, 128, seed=5, epoch=2)
     start = whole.steps_per_epoch + 2
@@ -98,10 +98,10 @@ def test_the_batch_of_a_step_needs_only_its_number():
     for old, new in zip(steps[start:], resumed, strict=False):
         assert (old.number, old.epoch, old.position) == (new.number, new.epoch, new.position)
         assert old.indices.tolist() == new.indices.tolist()
-    assert whole.batch_at(3).indices.tolist() == steps[3].indices.tolist()  # going back is allowed too
+    assert whole.batch_at(3).indices.tolist() == steps[3].indices.tolist()  # an earlier step can be computed, too
 
 
-def test_nothing_and_no_budget_are_errors():
+def test_no_examples_and_no_budget_are_errors():
     with pytest.raises(UserError, match="no examples"):
         BucketSampler(np.zeros((0, 2), dtype=np.int64), 100, 1)
     with pytest.raises(UserError, match="cannot hold 0 tokens"):
@@ -109,7 +109,7 @@ def test_nothing_and_no_budget_are_errors():
 
 
 @given(lengths=some_lengths, tokens=st.integers(1, 2000))
-def test_the_batches_of_a_bucket_have_about_as_many_rows(lengths, tokens):
+def test_the_batches_of_a_bucket_have_about_the_same_number_of_rows(lengths, tokens):
     buckets = BucketSampler(lengths, tokens, seed=2)
     rows = {}
     for step in islice(buckets.steps(), buckets.steps_per_epoch):
@@ -117,13 +117,13 @@ def test_the_batches_of_a_bucket_have_about_as_many_rows(lengths, tokens):
         assert step.rows == 1 or step.rows * step.width <= tokens
         rows.setdefault((step.width, step.rows), []).append(len(step.indices))
     assert len(rows) == len({width for width, _ in rows})
-    for (_, most), found in rows.items():
-        # Filling up costs less than a row for each batch.
-        assert max(found) == most
-        assert most * len(found) - sum(found) < len(found)
+    for (_, max_rows), counts in rows.items():
+        # Padding rows cost less than a row for each batch.
+        assert max(counts) == max_rows
+        assert max_rows * len(counts) - sum(counts) < len(counts)
 
 
-def test_no_more_batches_than_the_budget_asks_for():
+def test_there_are_no_more_batches_than_the_budget_requires():
     # 21 rows of width 8 and a budget of 10 rows: three batches, of 7 rows each rather than 10, 10 and 1.
     assert [len(batch) for batch in epoch_batches(np.full((21, 2), 8), 80, 1, 0)] == [7, 7, 7]
     assert sorted(len(batch) for batch in epoch_batches(np.full((23, 2), 8), 80, 1, 0)) == [7, 8, 8]

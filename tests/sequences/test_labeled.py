@@ -1,4 +1,4 @@
-"""Texts with labels as batches, and labels that nobody has learned."""
+"""Labeled texts as batches, and unknown labels."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ def test_a_row_begins_and_ends_and_has_one_label():
     assert texts().lengths.tolist() == [[5], [3], [4]]
 
 
-def test_a_text_that_would_fill_its_row_alone_is_whole_behind_bos():
+def test_a_text_that_would_fill_its_row_alone_is_complete_after_bos():
     batch = texts().batch(np.array([0]))
     assert batch.source.values.tolist() == [[BOS, *TOKENIZER.encode("abc"), EOS, PAD, PAD, PAD]]
 
 
-def test_a_long_text_is_cut_and_that_is_told():
-    cut = texts(max_tokens=2)
-    assert cut.batch(np.array([0])).source.values[0, :4].tolist() == [BOS, *TOKENIZER.encode("ab"), EOS]
-    assert "1 source texts are longer than 2 tokens" in cut.warnings()[0]
+def test_a_long_text_is_truncated_with_a_warning():
+    short = texts(max_tokens=2)
+    assert short.batch(np.array([0])).source.values[0, :4].tolist() == [BOS, *TOKENIZER.encode("ab"), EOS]
+    assert "1 source texts are longer than 2 tokens" in short.warnings()[0]
 
 
-def test_a_label_that_was_not_learned_is_refused_with_its_place():
+def test_an_unknown_label_is_refused_with_its_location():
     with pytest.raises(
         UserError, match=r"x\.tsv:7: The label 'ugly' does not occur in the training examples.*bad, good"
     ):
         LabeledTextDataset([Example("a", "ugly", location="x.tsv:7")], TOKENIZER, ("bad", "good"), 9)
 
 
-@pytest.mark.parametrize(("count", "told"), [(10, "g, h, i, j."), (11, "g, h, i, j, ....")])
-def test_of_many_labels_ten_are_told(count, told):
+@pytest.mark.parametrize(("count", "names"), [(10, "g, h, i, j."), (11, "g, h, i, j, ....")])
+def test_of_many_labels_ten_are_named(count, names):
     with pytest.raises(UserError) as caught:
         LabeledTextDataset([Example("a", "ugly")], TOKENIZER, "abcdefghijk"[:count], 9)
-    assert caught.value.what.endswith(told)
+    assert caught.value.message.endswith(names)
 
 
 def test_labels_count_in_the_fingerprint():
@@ -64,7 +64,7 @@ def test_labels_count_in_the_fingerprint():
     assert texts(max_tokens=2).fingerprint != texts().fingerprint  # and so do texts
 
 
-def test_a_batch_can_be_filled_up_to_one_shape():
+def test_a_batch_can_be_padded_to_one_shape():
     batch = pad_batch(texts().batch(np.array([1, 2])), rows=4, width=8)
     assert batch.source.values.shape == (4, 8)
     assert batch.labels.tolist() == [[0], [1], [IGNORE_INDEX], [IGNORE_INDEX]]

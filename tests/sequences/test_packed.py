@@ -1,4 +1,4 @@
-"""Texts end to end: nothing is lost, nothing overlaps, every epoch has the same number of batches."""
+"""Packed sequences: nothing is lost, nothing overlaps, every epoch has the same number of batches."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from seq2see.sources.examples import Example
 sizes = st.lists(st.integers(1, 20), min_size=1, max_size=40)
 
 
-def pair_set(pairs: list[tuple[str, str]]) -> PairDataset:
+def pair_dataset(pairs: list[tuple[str, str]]) -> PairDataset:
     letters = train_tokenizer(Characters(), ["abcdefg"])
     return PairDataset([Example(*pair) for pair in pairs], letters, letters, max_tokens=30)
 
 
 def test_a_batch_by_hand(monkeypatch):
-    monkeypatch.setattr(packed, "LINE", 7)
-    pairs = pair_set([("ab", "c"), ("d", "efg"), ("a", "b")])
+    monkeypatch.setattr(packed, "ROW_LENGTH", 7)
+    pairs = pair_dataset([("ab", "c"), ("d", "efg"), ("a", "b")])
     a, b, c, d, e, f, g = pairs.tokenizers["source"].encode("abcdefg")
     batch = PackedSampler(pairs.lengths, 14, seed=1).batch(pairs, np.arange(3))
-    # The second text needs 4 places (efg and <eos>), the first 3: together they fill a line. The third has its own.
+    # The second text needs 4 positions (efg and <eos>), the first 3: together they fill a row. The third has its own.
     assert batch.indices[:, :3].tolist() == [[0, 1, NO_EXAMPLE], [2, NO_EXAMPLE, NO_EXAMPLE]]
     assert batch.source.values.tolist() == [[a, b, EOS, d, EOS, PAD, PAD], [a, EOS, PAD, PAD, PAD, PAD, PAD]]
     assert batch.target.values.tolist() == [[BOS, c, BOS, e, f, g, PAD], [BOS, b, PAD, PAD, PAD, PAD, PAD]]
@@ -41,9 +41,9 @@ def test_a_batch_by_hand(monkeypatch):
 
 
 @given(sizes, st.integers(20, 50))
-def test_texts_fit_on_their_lines_and_no_line_is_empty(sizes, row_length):
-    lines, used = best_fit(np.array(sizes), row_length)
-    filled = np.bincount(lines, weights=sizes, minlength=used)
+def test_texts_fit_into_their_rows_and_no_row_is_empty(sizes, row_length):
+    row_of_text, used = best_fit(np.array(sizes), row_length)
+    filled = np.bincount(row_of_text, weights=sizes, minlength=used)
     assert len(filled) == used
     assert (filled <= row_length).all()
     assert (filled > 0).all()
@@ -61,28 +61,28 @@ def test_epochs_differ_and_a_step_needs_only_its_number():
     lengths = np.random.default_rng(1).integers(3, 30, (500, 2))
     one, other = PackedSampler(lengths, 1024, seed=5), PackedSampler(lengths, 1024, seed=5)
     last = 3 * one.steps_per_epoch - 1
-    walked = [one.indices_at(step) for step in range(last + 1)]
-    assert walked[last].tolist() == other.indices_at(last).tolist()
-    assert walked[0].tolist() != walked[one.steps_per_epoch].tolist()
-    assert walked[0].tolist() != PackedSampler(lengths, 1024, seed=6).indices_at(0).tolist()
+    steps = [one.indices_at(step) for step in range(last + 1)]
+    assert steps[last].tolist() == other.indices_at(last).tolist()
+    assert steps[0].tolist() != steps[one.steps_per_epoch].tolist()
+    assert steps[0].tolist() != PackedSampler(lengths, 1024, seed=6).indices_at(0).tolist()
 
 
-def test_lines_are_nearly_full_and_batches_have_one_shape():
+def test_rows_are_nearly_full_and_batches_have_one_shape():
     random = np.random.default_rng(2)
     words = ["".join(random.choice(list("abcdefg"), size)) for size in random.integers(3, 28, 2000)]
-    pairs = pair_set([(word, word[::-1]) for word in words])
+    pairs = pair_dataset([(word, word[::-1]) for word in words])
     plan = PackedSampler(pairs.lengths, 2048, seed=1)
     batches = [plan.batch(pairs, plan.indices_at(step)) for step in range(plan.steps_per_epoch)]
     assert {tuple(batch.labels.shape) for batch in batches} == {(16, 128)}
     assert sum(int(batch.label_mask.sum()) for batch in batches) > 0.9 * 2048 * plan.steps_per_epoch
 
 
-def test_texts_that_do_not_fit_get_a_line_more():
-    pairs = pair_set([("a" * 29, "b" * 29)] * 5)
+def test_texts_that_do_not_fit_get_one_more_row():
+    pairs = pair_dataset([("a" * 29, "b" * 29)] * 5)
     assert len(PackedSampler(pairs.lengths, 128, seed=1).batch(pairs, np.arange(5)).labels) == 2
 
 
-def test_a_budget_below_one_line_is_refused():
+def test_a_budget_below_one_row_is_refused():
     with pytest.raises(UserError, match=r"training\.batches=bucketed"):
         PackedSampler(np.array([[200]]), 150, seed=1)
     with pytest.raises(UserError, match="no examples"):

@@ -1,4 +1,4 @@
-"""Pairs of texts become batches that one can check by eye."""
+"""Pairs of texts become batches that can be checked by eye."""
 
 from itertools import islice
 
@@ -19,12 +19,12 @@ LETTERS = train_tokenizer(Characters(), ["aaabbc"])  # a = 4, b = 5, c = 6
 EXAMPLES = [Example("ab", "c"), Example("", "ba"), Example("cab", "abc", location="my.tsv:3")]
 
 
-def pairs(examples=EXAMPLES, max_tokens=100):
+def pair_dataset(examples=EXAMPLES, max_tokens=100):
     return PairDataset(examples, LETTERS, LETTERS, max_tokens)
 
 
 def test_a_batch_by_hand():
-    batch = pairs().batch(np.array([2, 0]))
+    batch = pair_dataset().batch(np.array([2, 0]))
     assert batch.source.values.tolist() == [[6, 4, 5, EOS], [4, 5, EOS, PAD]]
     assert batch.source.lengths.tolist() == [4, 3]
     assert batch.target.values.tolist() == [[BOS, 4, 5, 6], [BOS, 6, PAD, PAD]]
@@ -36,40 +36,40 @@ def test_a_batch_by_hand():
 
 
 def test_an_empty_text_is_only_its_end():
-    batch = pairs().batch(np.array([1]))
+    batch = pair_dataset().batch(np.array([1]))
     assert batch.source.values.tolist() == [[EOS] + [PAD] * 3]
     assert batch.source.lengths.tolist() == [1]
-    nothing = pairs([Example("", "")]).batch(np.array([0]))
+    nothing = pair_dataset([Example("", "")]).batch(np.array([0]))
     assert nothing.labels.tolist() == [[EOS] + [IGNORE_INDEX] * 3]
     assert nothing.target.values.tolist() == [[BOS] + [PAD] * 3]
 
 
 @given(texts=st.lists(st.tuples(st.text("abc", max_size=20), st.text("abc", max_size=20)), min_size=1, max_size=9))
-def test_every_row_says_what_its_example_says(texts):
-    found = pairs([Example(*pair) for pair in texts])
+def test_every_row_has_the_tokens_of_its_example(texts):
+    dataset = pair_dataset([Example(*pair) for pair in texts])
     order = np.arange(len(texts))[::-1].copy()
-    batch = found.batch(order)
+    batch = dataset.batch(order)
     for row, index in enumerate(order):
         source, target = texts[index]
-        assert batch.source.values[row, batch.source.real[row]].tolist() == [*LETTERS.encode(source), EOS]
-        assert batch.target.values[row, batch.target.real[row]].tolist() == [BOS, *LETTERS.encode(target)]
+        assert batch.source.values[row, batch.source.valid[row]].tolist() == [*LETTERS.encode(source), EOS]
+        assert batch.target.values[row, batch.target.valid[row]].tolist() == [BOS, *LETTERS.encode(target)]
         assert batch.labels[row, batch.label_mask[row]].tolist() == [*LETTERS.encode(target), EOS]
-    assert torch.equal(batch.label_mask, batch.target.real)
-    assert (batch.source.values[~batch.source.real] == PAD).all()
-    assert (batch.target.values[~batch.target.real] == PAD).all()
-    assert found.lengths[order].T.tolist() == [batch.source.lengths.tolist(), batch.target.lengths.tolist()]
+    assert torch.equal(batch.label_mask, batch.target.valid)
+    assert (batch.source.values[~batch.source.valid] == PAD).all()
+    assert (batch.target.values[~batch.target.valid] == PAD).all()
+    assert dataset.lengths[order].T.tolist() == [batch.source.lengths.tolist(), batch.target.lengths.tolist()]
 
 
 def test_rows_are_as_wide_as_their_bucket_on_each_side():
-    batch = pairs([Example("a" * 8, "a" * 17)]).batch(np.array([0]))
+    batch = pair_dataset([Example("a" * 8, "a" * 17)]).batch(np.array([0]))
     assert batch.source.values.shape == (1, 12)  # 8 and <eos>
     assert batch.target.values.shape == batch.labels.shape == (1, 20)
 
 
-def test_a_source_can_have_a_limit_of_its_own():
-    found = PairDataset([Example("abcabc", "abcabc")], LETTERS, LETTERS, 5, source_max_tokens=2)
-    assert found.lengths.tolist() == [[3, 6]]
-    assert [text.split(" and ")[0] for text in found.warnings()] == [
+def test_a_source_can_have_a_maximum_length_of_its_own():
+    dataset = PairDataset([Example("abcabc", "abcabc")], LETTERS, LETTERS, 5, source_max_tokens=2)
+    assert dataset.lengths.tolist() == [[3, 6]]
+    assert [text.split(" and ")[0] for text in dataset.warnings()] == [
         "1 source texts are longer than 2 tokens",
         "1 target texts are longer than 5 tokens",
     ]
@@ -82,89 +82,93 @@ def test_a_language_model_has_no_source():
     assert list(texts.sides) == ["target"]
 
 
-def test_long_texts_are_cut_and_that_is_said():
+def test_long_texts_are_truncated_with_a_warning():
     examples = [Example("aaaa", "ab")] * 6 + EXAMPLES
-    found = pairs(examples, max_tokens=2)
-    assert found.lengths.max() == 3
-    assert found.batch(np.array([8])).labels[0, :3].tolist() == [4, 5, EOS]
-    assert found.warnings() == [
+    dataset = pair_dataset(examples, max_tokens=2)
+    assert dataset.lengths.max() == 3
+    assert dataset.batch(np.array([8])).labels[0, :3].tolist() == [4, 5, EOS]
+    assert dataset.warnings() == [
         "7 source texts are longer than 2 tokens and were cut: "
         "example 1, example 2, example 3, example 4, example 5, ...",
         "1 target texts are longer than 2 tokens and were cut: my.tsv:3.",
     ]
-    assert pairs([Example("aaaa", "ab")] * 5, max_tokens=2).warnings()[0].endswith("example 4, example 5.")
-    assert pairs(max_tokens=3).warnings() == []
+    assert pair_dataset([Example("aaaa", "ab")] * 5, max_tokens=2).warnings()[0].endswith("example 4, example 5.")
+    assert pair_dataset(max_tokens=3).warnings() == []
 
 
-def test_many_unknown_symbols_are_said_with_their_code_points():
-    found = pairs([Example("ab笔", "a" * 19 + "é"), Example("笔a🎉", "b")])
-    # One in 21 of the target is below one in twenty: only the source is worth a warning.
-    assert found.warnings() == ["50.0% of the source tokens are unknown, most often '笔' (U+7B14), '🎉' (U+1F389)."]
-    assert found.batch(np.array([0])).source.values[0, 2] == UNK
-    assert "'笔'" in pairs([Example("ab", "a"), Example("笔", "b")]).warnings()[0]
+def test_many_unknown_symbols_are_a_warning_with_their_code_points():
+    dataset = pair_dataset([Example("ab笔", "a" * 19 + "é"), Example("笔a🎉", "b")])
+    # One in 21 of the target is below one in twenty: only the source has a warning.
+    assert dataset.warnings() == ["50.0% of the source tokens are unknown, most often '笔' (U+7B14), '🎉' (U+1F389)."]
+    assert dataset.batch(np.array([0])).source.values[0, 2] == UNK
+    assert "'笔'" in pair_dataset([Example("ab", "a"), Example("笔", "b")]).warnings()[0]
 
 
-def test_nothing_can_be_changed_behind_the_back_of_a_pair_set():
+def test_encoded_texts_are_read_only():
     side = EncodedTexts.of(["ab"], LETTERS, 5)
     with pytest.raises(ValueError, match="read-only"):
         side.ids[0] = 9
     assert side.ids.dtype == np.int32
 
 
-def test_fingerprints_tell_texts_and_tokenizers_apart():
+def test_fingerprints_of_other_texts_and_tokenizers_differ():
     other = train_tokenizer(Characters(), ["aaabbcd"])
-    found = [
-        pairs(),
-        pairs(EXAMPLES[::-1]),
-        pairs([Example("a", "bc"), *EXAMPLES[1:]]),
-        pairs([Example("abc", ""), *EXAMPLES[1:]]),
-        pairs([Example("a", "c"), Example("b", "ba"), *EXAMPLES[2:]]),  # the same letters, cut elsewhere
+    datasets = [
+        pair_dataset(),
+        pair_dataset(EXAMPLES[::-1]),
+        pair_dataset([Example("a", "bc"), *EXAMPLES[1:]]),
+        pair_dataset([Example("abc", ""), *EXAMPLES[1:]]),
+        pair_dataset([Example("a", "c"), Example("b", "ba"), *EXAMPLES[2:]]),  # the same letters, split elsewhere
         PairDataset(EXAMPLES, other, LETTERS, 100),
         PairDataset(EXAMPLES, None, LETTERS, 100),
     ]
-    assert len({each.fingerprint for each in found}) == 7
-    assert pairs().fingerprint == pairs().fingerprint
+    assert len({each.fingerprint for each in datasets}) == 7
+    assert pair_dataset().fingerprint == pair_dataset().fingerprint
 
 
-def test_an_even_batch_by_hand():
-    found = pad_batch(pairs().batch(np.array([2, 0])), rows=3, width=8)
-    assert found.source.values.tolist() == [
+def test_a_padded_batch_by_hand():
+    padded = pad_batch(pair_dataset().batch(np.array([2, 0])), rows=3, width=8)
+    assert padded.source.values.tolist() == [
         [6, 4, 5, EOS, PAD, PAD, PAD, PAD],
         [4, 5, EOS, PAD, PAD, PAD, PAD, PAD],
         [EOS] + [PAD] * 7,
     ]
-    assert found.source.lengths.tolist() == [4, 3, 1]
-    assert found.target.values[:, :5].tolist() == [[BOS, 4, 5, 6, PAD], [BOS, 6, PAD, PAD, PAD], [BOS] + [PAD] * 4]
-    assert found.target.lengths.tolist() == [4, 2, 1]
-    assert found.labels[:, :5].tolist() == [[4, 5, 6, EOS, IGNORE_INDEX], [6, EOS] + [IGNORE_INDEX] * 3, [IGNORE_INDEX] * 5]
-    assert found.indices.tolist() == [2, 0, NO_EXAMPLE]
-    assert found.target.values.shape == found.labels.shape == (3, 8)
+    assert padded.source.lengths.tolist() == [4, 3, 1]
+    assert padded.target.values[:, :5].tolist() == [[BOS, 4, 5, 6, PAD], [BOS, 6, PAD, PAD, PAD], [BOS] + [PAD] * 4]
+    assert padded.target.lengths.tolist() == [4, 2, 1]
+    assert padded.labels[:, :5].tolist() == [
+        [4, 5, 6, EOS, IGNORE_INDEX],
+        [6, EOS] + [IGNORE_INDEX] * 3,
+        [IGNORE_INDEX] * 5,
+    ]
+    assert padded.indices.tolist() == [2, 0, NO_EXAMPLE]
+    assert padded.target.values.shape == padded.labels.shape == (3, 8)
 
 
 @given(texts=st.lists(st.tuples(st.text("abc", max_size=40), st.text("abc", max_size=40)), min_size=1, max_size=30))
-def test_even_batches_have_one_shape_a_bucket_and_ask_the_same(texts):
-    found = pairs([Example(*pair) for pair in texts])
-    buckets = BucketSampler(found.lengths, tokens=96, seed=1)
-    shapes, asked = set(), 0
+def test_padded_batches_have_one_shape_per_bucket_and_the_same_labels(texts):
+    dataset = pair_dataset([Example(*pair) for pair in texts])
+    buckets = BucketSampler(dataset.lengths, batch_tokens=96, seed=1)
+    shapes, label_count = set(), 0
     for step in islice(buckets.steps(), buckets.steps_per_epoch):
-        batch = found.batch(step.indices)
+        batch = dataset.batch(step.indices)
         full = pad_batch(batch, step.rows, step.width)
-        kept = slice(len(step.indices))
-        assert torch.equal(full.labels[kept][full.label_mask[kept]], batch.labels[batch.label_mask])
-        assert torch.equal(full.source.values[kept][full.source.real[kept]], batch.source.values[batch.source.real])
-        assert torch.equal(full.target.values[kept][full.target.real[kept]], batch.target.values[batch.target.real])
-        assert full.indices[kept].tolist() == step.indices.tolist()
+        rows = slice(len(step.indices))
+        assert torch.equal(full.labels[rows][full.label_mask[rows]], batch.labels[batch.label_mask])
+        assert torch.equal(full.source.values[rows][full.source.valid[rows]], batch.source.values[batch.source.valid])
+        assert torch.equal(full.target.values[rows][full.target.valid[rows]], batch.target.values[batch.target.valid])
+        assert full.indices[rows].tolist() == step.indices.tolist()
         assert not full.label_mask[len(step.indices) :].any()
         assert (full.source.lengths >= 1).all()
         assert (full.target.lengths >= 1).all()
         assert full.source.values.shape == full.target.values.shape == full.labels.shape
         shapes.add(tuple(full.labels.shape))
-        asked += int(full.label_mask.sum())
+        label_count += int(full.label_mask.sum())
     assert len(shapes) == len({width for _, width in shapes})
-    assert asked == found.lengths[:, 1].sum()
+    assert label_count == dataset.lengths[:, 1].sum()
 
 
-def test_a_language_model_has_even_batches_too():
-    found = pad_batch(PairDataset(EXAMPLES, None, LETTERS, 10).batch(np.array([0])), rows=2, width=5)
-    assert found.source is None
-    assert found.target.values.shape == found.labels.shape == (2, 5)
+def test_a_language_model_has_padded_batches_too():
+    padded = pad_batch(PairDataset(EXAMPLES, None, LETTERS, 10).batch(np.array([0])), rows=2, width=5)
+    assert padded.source is None
+    assert padded.target.values.shape == padded.labels.shape == (2, 5)

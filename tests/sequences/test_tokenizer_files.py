@@ -1,4 +1,4 @@
-"""A tokenizer.json comes back whole, and a damaged or foreign one is refused with its name."""
+"""A tokenizer.json is saved and loaded without loss, and a damaged or foreign one is refused with its name."""
 
 import contextlib
 import json
@@ -48,7 +48,7 @@ def test_the_library_opens_the_file_and_would_write_the_same(kind, file):
     assert library.token_to_id("<eos>") == 2
 
 
-def test_fingerprints_tell_vocabularies_apart():
+def test_fingerprints_of_other_vocabularies_differ():
     others = [train_tokenizer(kind, [*TEXTS, "more"]) for kind in KINDS]
     assert len({tokenizer.fingerprint for tokenizer in [*others, *TRAINED.values()]}) == 2 * len(KINDS)
 
@@ -59,34 +59,34 @@ def test_the_order_of_merges_counts_in_the_fingerprint(file):
     assert Tokenizer("bpe", content).fingerprint != TRAINED["bpe"].fingerprint
 
 
-def swap_numbers(content, one, other):
+def swap_ids(content, one, other):
     vocabulary = content["model"]["vocab"]
     vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
 
 
-def set_number(content, piece, number):
-    content["model"]["vocab"][piece] = number
+def set_id(content, token, number):
+    content["model"]["vocab"][token] = number
 
 
 DAMAGES = {
-    "specials in other places": ("words", lambda c: swap_numbers(c, "<pad>", "<eos>")),
-    "a number twice": ("words", lambda c: set_number(c, "cat", 4)),
-    "a gap in the numbers": ("words", lambda c: set_number(c, "cat", 5000)),
-    "a negative number": ("words", lambda c: set_number(c, "cat", -1)),
-    "a number that is none": ("words", lambda c: set_number(c, "cat", "7")),
-    "true for one": ("words", lambda c: set_number(c, "<bos>", True)),
-    "an empty piece": ("words", lambda c: set_number(c, "", len(c["model"]["vocab"]))),
-    "half a surrogate pair": ("words", lambda c: set_number(c, "\ud800", len(c["model"]["vocab"]))),
+    "special tokens in other places": ("words", lambda c: swap_ids(c, "<pad>", "<eos>")),
+    "an id twice": ("words", lambda c: set_id(c, "cat", 4)),
+    "a gap in the ids": ("words", lambda c: set_id(c, "cat", 5000)),
+    "a negative id": ("words", lambda c: set_id(c, "cat", -1)),
+    "an id that is no number": ("words", lambda c: set_id(c, "cat", "7")),
+    "true for one": ("words", lambda c: set_id(c, "<bos>", True)),
+    "an empty token": ("words", lambda c: set_id(c, "", len(c["model"]["vocab"]))),
+    "an unpaired surrogate": ("words", lambda c: set_id(c, "\ud800", len(c["model"]["vocab"]))),
     "no table": ("words", lambda c: c["model"].update(vocab=7)),
-    "a byte missing": ("bpe", lambda c: swap_numbers(c, "<0x00>", "<0x01>")),
-    "a merge of nothing": ("bpe", lambda c: c["model"]["merges"].append(["q", "q"])),
-    "a merge into nothing": ("bpe", lambda c: c["model"]["merges"].append(["<0x00>", "<0x01>"])),
+    "a missing byte": ("bpe", lambda c: swap_ids(c, "<0x00>", "<0x01>")),
+    "a merge of unknown tokens": ("bpe", lambda c: c["model"]["merges"].append(["q", "q"])),
+    "a merge into an unknown token": ("bpe", lambda c: c["model"]["merges"].append(["<0x00>", "<0x01>"])),
     "a merge of three": ("bpe", lambda c: c["model"]["merges"].append(["t", "h", "e"])),
-    "merges that are none": ("bpe", lambda c: c["model"].update(merges="the")),
-    "a piece twice": ("unigram", lambda c: c["model"]["vocab"].append(["t", -1.0])),
-    "a score that is none": ("unigram", lambda c: c["model"]["vocab"].append(["zz", None])),
-    "a score without end": ("unigram", lambda c: c["model"]["vocab"].append(["zz", float("inf")])),
-    "no score at all": ("unigram", lambda c: c["model"]["vocab"].append(["zz", float("nan")])),
+    "merges that are no list": ("bpe", lambda c: c["model"].update(merges="the")),
+    "a token twice": ("unigram", lambda c: c["model"]["vocab"].append(["t", -1.0])),
+    "a score that is no number": ("unigram", lambda c: c["model"]["vocab"].append(["zz", None])),
+    "an infinite score": ("unigram", lambda c: c["model"]["vocab"].append(["zz", float("inf")])),
+    "a score of NaN": ("unigram", lambda c: c["model"]["vocab"].append(["zz", float("nan")])),
     "another unknown": ("unigram", lambda c: c["model"].update(unk_id=0)),
     "no model": ("bpe", lambda c: c.pop("model")),
     "another model": ("bpe", lambda c: c["model"].update(type="WordPiece")),
@@ -104,7 +104,7 @@ DAMAGES = {
     "another decoder": ("words", lambda c: c.update(decoder={"type": "Fuse"})),
     "truncation": ("bpe", lambda c: c.update(truncation={"max_length": 1})),
     "one for false": ("bpe", lambda c: c["pre_tokenizer"].update(invert=0)),
-    "a part we do not know": ("bpe", lambda c: c.update(extra=1)),
+    "an unknown key": ("bpe", lambda c: c.update(extra=1)),
 }
 
 
@@ -114,33 +114,33 @@ def test_a_damaged_file_is_refused_by_name(damage, file):
     content = content_of(kind, file)
     change(content)
     file.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(UserError, match=r"tokenizer\.json: This is not a tokenizer file"):
+    with pytest.raises(UserError, match=r"tokenizer\.json: This is not a valid tokenizer file"):
         Tokenizer.load(file)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '"x"', "null", "[" * 100_000, '{"model": {}}', "\ufeff{}"])
 def test_a_file_that_is_no_tokenizer_is_refused_by_name(text, file):
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=r"tokenizer\.json: This is not a tokenizer file"):
+    with pytest.raises(UserError, match=r"tokenizer\.json: This is not a valid tokenizer file"):
         Tokenizer.load(file)
 
 
-def test_bytes_that_are_no_text_a_missing_file_and_a_name_twice_are_refused(file):
+def test_bytes_that_are_no_text_a_missing_file_and_a_repeated_key_are_refused(file):
     with pytest.raises(UserError, match=r"tokenizer\.json: The tokenizer cannot be read: No such file"):
         Tokenizer.load(file)
     file.write_bytes(b"\xff\xfe{}")
-    with pytest.raises(UserError, match="not a tokenizer file"):
+    with pytest.raises(UserError, match="not a valid tokenizer file"):
         Tokenizer.load(file)
     TRAINED["words"].save(file)
     file.write_text(file.read_text(encoding="utf-8").replace('"cat": ', '"cat": 6, "cat": '), encoding="utf-8")
-    with pytest.raises(UserError, match="'cat' stands there twice"):
+    with pytest.raises(UserError, match="'cat' occurs twice"):
         Tokenizer.load(file)
 
 
 def test_sizes_are_checked_before_anything_is_built(file, monkeypatch):
     TRAINED["words"].save(file)
     monkeypatch.setattr(tokenizer_files, "MAX_VOCAB_SIZE", 5)
-    with pytest.raises(UserError, match="more than 5 pieces"):
+    with pytest.raises(UserError, match="more than 5 tokens"):
         Tokenizer.load(file)
     monkeypatch.setattr(tokenizer_files, "MAX_BYTES", 1 << 10)
     with pytest.raises(UserError, match="larger than"):
@@ -148,11 +148,11 @@ def test_sizes_are_checked_before_anything_is_built(file, monkeypatch):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(place=st.floats(0, 1, exclude_max=True), byte=st.integers(0, 255))
-def test_one_wrong_byte_gives_a_tokenizer_or_an_error_that_explains(file, place, byte):
+@given(position=st.floats(0, 1, exclude_max=True), byte=st.integers(0, 255))
+def test_one_wrong_byte_gives_a_tokenizer_or_an_error_that_explains(file, position, byte):
     TRAINED["bpe"].save(file)
     content = bytearray(file.read_bytes())
-    content[int(place * len(content))] = byte
+    content[int(position * len(content))] = byte
     file.write_bytes(content)
     with contextlib.suppress(UserError):  # any other exception is a bug
         tokenizer = Tokenizer.load(file)

@@ -1,4 +1,4 @@
-"""Tokenizers: what they promise for any text, and what each kind does with a few words one can read."""
+"""Tokenizers: properties for any text, and the tokens of each kind for a few readable words."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ likely_text = st.text(st.sampled_from("theca ,.!<>/▁\n\t我有笔e\u0301é🎉
 
 @pytest.mark.parametrize("kind", EXACT)
 @given(text=any_text | likely_text)
-def test_any_text_comes_back_as_it_was_but_composed(kind, text):
+def test_decoding_restores_any_text_in_composed_form(kind, text):
     tokenizer = TOKENIZERS[kind]
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == tokenizer.normalize(text)
@@ -59,16 +59,16 @@ def test_no_text_becomes_a_control_token(kind, text):
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
 @given(text=any_text | likely_text)
-def test_every_piece_has_a_readable_face_and_a_place_in_the_text(kind, text):
+def test_every_token_can_be_displayed_and_has_offsets_in_the_text(kind, text):
     tokenizer = TOKENIZERS[kind]
     ids, offsets = tokenizer.encode(text), tokenizer.offsets(text)
-    assert len(tokenizer.pieces(ids)) == len(offsets) == len(ids)
+    assert len(tokenizer.tokens(ids)) == len(offsets) == len(ids)
     assert all(0 <= start < end <= len(text) for start, end in offsets)
-    assert not any("�" in piece or " " in piece for piece in tokenizer.pieces(ids))
+    assert not any("�" in token or " " in token for token in tokenizer.tokens(ids))
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-def test_the_names_of_specials_are_encoded_as_text(kind):
+def test_the_names_of_special_tokens_are_encoded_as_text(kind):
     tokenizer = TOKENIZERS[kind]
     for text in ["<pad>", "<bos>", "<eos>", "<unk>", "</s>", "the<eos>cat", "<eos><eos>"]:
         ids = tokenizer.encode(text)
@@ -79,29 +79,29 @@ def test_the_names_of_specials_are_encoded_as_text(kind):
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
 @given(texts=st.lists(any_text | likely_text))
-def test_end_to_end_stand_the_ids_of_every_text(kind, texts):
-    """Characters are looked up in a table of our own, which must know all that the library knows."""
+def test_concatenated_are_the_ids_of_every_text(kind, texts):
+    """Characters are encoded by a table of our own, which must equal the library's encoding."""
     rows = TOKENIZERS[kind].encode_many(texts)
     ids, lengths = TOKENIZERS[kind].encode_concatenated(texts)
     assert ids.tolist() == [number for row in rows for number in row]
     assert lengths.tolist() == [len(row) for row in rows]
 
 
-def test_a_piece_of_several_characters_is_never_found_in_a_text():
+def test_a_token_of_several_characters_is_never_encoded_as_characters():
     masked = add_mask_token(TOKENIZERS["characters"])
     assert masked.encode_concatenated(["[MASK]"])[0].tolist() == masked.encode("[MASK]")
 
 
-def test_text_that_was_cut_already_is_cut_at_spaces_and_line_ends_only():
+def test_pre_tokenized_text_is_split_at_spaces_and_line_ends_only():
     tokenizer = train_tokenizer(Whitespace(), [" n.v. b's <unk> x<y 中文 词 \n a \n"])
     ids = tokenizer.encode(" a b's <unk> new \n\n 中文 词 x<y\r\n")
-    assert tokenizer.pieces(ids) == ["a", "b's", "<unk>", "<unk>", "⏎", "⏎", "中文", "词", "x<y", "⏎"]
+    assert tokenizer.tokens(ids) == ["a", "b's", "<unk>", "<unk>", "⏎", "⏎", "中文", "词", "x<y", "⏎"]
     assert [number == UNK for number in ids] == [False] * 2 + [True] * 2 + [False] * 6
     assert tokenizer.decode(ids) == "a b's <unk> <unk>\n\n中文 词 x<y\n"
-    assert len(tokenizer) == 4 + 7  # <unk> has one number, though the text has it as a word
+    assert len(tokenizer) == 4 + 7  # <unk> has one id, though it is a word of the text
 
 
-def test_text_is_composed_and_left_alone_otherwise():
+def test_text_is_composed_and_does_not_change_otherwise():
     assert TOKENIZERS["bpe"].normalize("e\u0301  \t x ") == "\u00e9  \t x "
     assert TOKENIZERS["bpe"].normalize("ﬁ２") == unicodedata.normalize("NFC", "ﬁ２") == "ﬁ２"
 
@@ -112,35 +112,35 @@ def test_spaces_anywhere_are_kept(kind):
         assert TOKENIZERS[kind].decode(TOKENIZERS[kind].encode(text)) == text
 
 
-def test_a_character_never_seen_is_spelt_in_bytes():
+def test_an_unknown_character_is_encoded_in_bytes():
     tokenizer = TOKENIZERS["bpe"]
     ids = tokenizer.encode("é猫")
-    assert tokenizer.pieces(ids) == ["<0xC3>", "<0xA9>", "猫"]  # é is C3 A9 in UTF-8
+    assert tokenizer.tokens(ids) == ["<0xC3>", "<0xA9>", "猫"]  # é is C3 A9 in UTF-8
     assert ids[:2] == [4 + 0xC3, 4 + 0xA9]
     assert tokenizer.offsets("é猫") == [(0, 1), (0, 1), (1, 2)]
 
 
-def test_byte_pairs_merge_the_most_frequent_neighbors_first():
+def test_bpe_merges_the_most_frequent_pair_first():
     tokenizer = train_tokenizer(BPE(vocab_size=300), ["aab aab aab ab"])
-    # Letters by code point: " ", a, b. "ab" is seen 4 times; then " aab" needs " a"+"ab" or "aab".
-    assert tokenizer.pieces(range(260, 264)) == ["▁", "a", "b", "ab"]
+    # Characters by code point: " ", a, b. "ab" occurs 4 times; then " aab" needs " a"+"ab" or "aab".
+    assert tokenizer.tokens(range(260, 264)) == ["▁", "a", "b", "ab"]
     assert tokenizer.encode("ab") == [263]
 
 
-def test_neighbors_seen_once_are_not_merged():
+def test_pairs_that_occur_once_are_not_merged():
     assert len(train_tokenizer(BPE(), ["abcd"])) == 260 + 4
 
 
-def test_characters_are_themselves_and_strangers_are_unknown():
+def test_characters_are_tokens_and_rare_ones_are_unknown():
     tokenizer = train_tokenizer(Characters(min_count=2), ["abca", "b d"])
-    assert tokenizer.pieces(range(len(tokenizer))) == ["<pad>", "<bos>", "<eos>", "<unk>", "a", "b"]
+    assert tokenizer.tokens(range(len(tokenizer))) == ["<pad>", "<bos>", "<eos>", "<unk>", "a", "b"]
     assert tokenizer.encode("abz c") == [4, 5, UNK, UNK, UNK]
     assert tokenizer.decode([4, UNK, 5]) == "a<unk>b"
 
 
 def test_characters_are_counted_the_most_frequent_first():
     counted = train_tokenizer(Characters(min_count=2), ["猫 cab猫", "猫bac", "a👩b\n"])
-    assert counted.pieces(range(4, len(counted))) == ["a", "b", "猫", "c"]
+    assert counted.tokens(range(4, len(counted))) == ["a", "b", "猫", "c"]
 
 
 def test_rare_words_are_unknown():
@@ -150,7 +150,7 @@ def test_rare_words_are_unknown():
 
 
 @pytest.mark.parametrize(
-    "text, pieces",
+    "text, tokens",
     [
         ("Hello, world!", ["Hello", ",", "world", "!"]),
         ("我有a1支笔。", ["我", "有", "a1", "支", "笔", "。"]),
@@ -160,9 +160,9 @@ def test_rare_words_are_unknown():
         ("カタかな", list("カタかな")),
     ],
 )
-def test_words_are_cut_at_spaces_and_signs(text, pieces):
+def test_words_are_split_at_spaces_and_symbols(text, tokens):
     tokenizer = train_tokenizer(WordLevel(), [text])
-    assert tokenizer.pieces(tokenizer.encode(text)) == pieces
+    assert tokenizer.tokens(tokenizer.encode(text)) == tokens
 
 
 @pytest.mark.parametrize(
@@ -179,12 +179,12 @@ def test_words_are_joined_as_in_print(text):
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-def test_words_forget_how_many_spaces_there_were():
+def test_words_do_not_store_the_number_of_spaces():
     tokenizer = train_tokenizer(WordLevel(), ["a b c"])
     assert tokenizer.decode(tokenizer.encode("  a\n b  c ")) == "a b c"
 
 
-def test_decoding_stops_at_the_end_and_passes_over_padding():
+def test_decoding_stops_at_eos_and_skips_padding():
     tokenizer = TOKENIZERS["bpe"]
     ids = tokenizer.encode("the cat")
     assert tokenizer.decode([BOS, *ids, EOS, *ids]) == "the cat"
@@ -194,16 +194,16 @@ def test_decoding_stops_at_the_end_and_passes_over_padding():
 
 def test_a_broken_character_from_a_model_is_decoded_without_error():
     assert "�" in TOKENIZERS["bpe"].decode([4 + 0xE7])
-    assert TOKENIZERS["bpe"].pieces([4 + 0xE7]) == ["<0xE7>"]
+    assert TOKENIZERS["bpe"].tokens([4 + 0xE7]) == ["<0xE7>"]
 
 
-def test_pieces_show_white_space():
+def test_tokens_display_white_space():
     tokenizer = train_tokenizer(Characters(), ["a \n\t"])
-    assert tokenizer.pieces(tokenizer.encode("a \n\t")) == ["a", "▁", "⏎", "⇥"]
+    assert tokenizer.tokens(tokenizer.encode("a \n\t")) == ["a", "▁", "⏎", "⇥"]
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-def test_spans_count_characters_of_the_text_as_it_was_given(kind):
+def test_offsets_count_characters_of_the_original_text(kind):
     tokenizer = TOKENIZERS[kind]
     text = "e\u0301 cat"  # é in two characters
     start, end = tokenizer.offsets(text)[-1]
@@ -211,14 +211,14 @@ def test_spans_count_characters_of_the_text_as_it_was_given(kind):
     assert end == len(text)
 
 
-def test_pieces_find_their_words():
+def test_tokens_are_assigned_to_words():
     characters = TOKENIZERS["characters"]
-    # h e _ s a t: the space counts for the word behind it
+    # h e _ s a t: the space belongs to the next word
     assert characters.word_ids("he sat", ["he", "sat"]) == [0, 0, 1, 1, 1, 1]
     assert characters.word_ids("a e a e", ["a", "e", "a", "e"]) == [0, 1, 1, 2, 2, 3, 3]
     assert characters.word_ids("猫有笔 ", ["猫", "有", "笔"]) == [0, 1, 2, 2]
     assert TOKENIZERS["words"].word_ids("猫有笔。", ["猫有", "笔", "。"]) == [0, 0, 1, 2]
-    # The same word twice, and a piece over two words counts for the one it covers most.
+    # A word that occurs twice, and a token over two words, which belongs to the one that it overlaps most.
     tokenizer = train_tokenizer(WordLevel(), ["abcde"])
     assert tokenizer.word_ids("abcde abcde", ["ab", "cde", "ab", "cde"]) == [1, 3]
 
@@ -226,7 +226,7 @@ def test_pieces_find_their_words():
 def test_words_that_are_not_in_the_text_are_an_error():
     with pytest.raises(UserError, match="'dog' does not follow"):
         TOKENIZERS["bpe"].word_ids("the cat", ["the", "dog"])
-    with pytest.raises(UserError, match="No words"):
+    with pytest.raises(UserError, match="no words"):
         TOKENIZERS["bpe"].word_ids("the cat", [])
 
 
@@ -245,20 +245,20 @@ def test_a_vocabulary_is_never_larger_than_its_size(settings):
     letters = "".join(chr(0x4E00 + number) for number in range(100))
     tokenizer = train_tokenizer(settings, [letters, letters[:39], letters[:40]])
     assert len(tokenizer) == 300
-    assert tokenizer.pieces(tokenizer.encode(letters[39])) == [letters[39]]  # the 40 most frequent stay
+    assert tokenizer.tokens(tokenizer.encode(letters[39])) == [letters[39]]  # the 40 most frequent stay
     assert len(tokenizer.encode(letters[40])) == 3
     assert tokenizer.decode(tokenizer.encode(letters)) == letters
 
 
-def test_no_text_is_no_vocabulary():
+def test_a_vocabulary_needs_text():
     for texts in [[], ["", ""]]:
         with pytest.raises(UserError, match="no text"):
             train_tokenizer(WordLevel(), texts)
 
 
-def test_half_a_surrogate_pair_is_an_error_that_says_so():
+def test_an_unpaired_surrogate_is_an_error_with_its_cause():
     broken = "ab\ud800"
-    for act in [
+    for call in [
         lambda: TOKENIZERS["bpe"].encode(broken),
         lambda: TOKENIZERS["bpe"].encode_many(["a", broken]),
         lambda: TOKENIZERS["characters"].encode_concatenated(["a", broken]),
@@ -266,7 +266,7 @@ def test_half_a_surrogate_pair_is_an_error_that_says_so():
         lambda: train_tokenizer(WordLevel(), [broken]),
     ]:
         with pytest.raises(UserError, match="not valid Unicode"):
-            act()
+            call()
 
 
 TRAIN_ALL = """
@@ -274,14 +274,14 @@ import sys
 from seq2see.sequences.tokenizers import *
 from seq2see.sequences.tokenizer_training import train_tokenizer
 texts = open(sys.argv[1], encoding="utf-8").read().split("\\n")
-for settings in [Characters(), Words(), BytePairs(size=380), Unigram(size=380)]:
+for settings in [Characters(), WordLevel(), BPE(vocab_size=380), Unigram(vocab_size=380)]:
     print(train_tokenizer(settings, texts).fingerprint)
 """
 
 
 def test_training_is_the_same_in_every_process_and_on_any_number_of_threads(tmp_path):
     corpus = tmp_path / "corpus.txt"
-    # Many words that are equally frequent, so that every choice between equals is put to the test.
+    # Many words that are equally frequent, so that ties occur everywhere.
     words = [f"{a}{b}{c}" for a in "pqrs" for b in "aeiou" for c in "lmn猫笔"]
     corpus.write_text("\n".join(" ".join(words[n : n + 5]) for n in range(0, len(words), 5)), encoding="utf-8")
     found = set()
@@ -295,15 +295,15 @@ def test_training_is_the_same_in_every_process_and_on_any_number_of_threads(tmp_
     assert len(set(found.pop().split())) == 4
 
 
-def test_the_kind_chooses_the_settings():
+def test_the_kind_selects_the_settings():
     class Side(Settings):
         tokenizer: TokenizerSettings = WordLevel()
 
-    side = read_tree(Side, {"tokenizer": {"kind": "bpe", "size": 512}})
+    side = read_tree(Side, {"tokenizer": {"kind": "bpe", "vocab_size": 512}})
     assert side.tokenizer == BPE(vocab_size=512)
     for wrong in [
-        {"kind": "bpe", "size": 299},
-        {"kind": "unigram", "size": 10**9},
+        {"kind": "bpe", "vocab_size": 299},
+        {"kind": "unigram", "vocab_size": 10**9},
         {"kind": "words", "min_count": 0},
     ]:
         with pytest.raises(UserError, match="cannot be"):

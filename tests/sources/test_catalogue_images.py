@@ -129,7 +129,7 @@ def test_photos_have_all_their_captions_in_every_split(shelf):
         ("dev.txt.gz", gzip.compress(b"nobody.jpg\n"), "There is no image 'nobody.jpg'"),
         ("captions.txt.gz", gzip.compress(b"1.jpg#0\tone .\n"), "There is no caption of '0.jpg'"),
         ("images_short64.tar", b"x" * 2000, "tar archive cannot be read"),
-        ("images_short64.tar", tar({f"{number}.jpg": b"text" for number in range(30)}), "no image but text"),
+        ("images_short64.tar", tar({f"{number}.jpg": b"text" for number in range(30)}), "not an image but text"),
     ],
     ids=["unknown image", "no caption", "no archive", "text"],  # packed bytes tell the time, and names must not
 )
@@ -146,7 +146,7 @@ def test_another_file_under_the_same_name_is_refused(shelf):
         CatalogueImages(name="cifar10").images(32, 3)
 
 
-def test_what_is_not_here_says_where_to_put_it(shelf):
+def test_the_error_for_a_missing_corpus_says_where_to_put_it(shelf):
     with pytest.raises(UserError, match="cifar10 is not on this machine") as caught:
         get_corpus("cifar10")
     assert "cifar10/data_batch_1.png or cifar10/data_batch_1.bin" in caught.value.hint
@@ -160,7 +160,7 @@ def test_images_are_no_corpus_of_pairs():
 
 
 class TestTar:
-    def test_only_what_is_wanted_is_read(self, tmp_path):
+    def test_only_the_given_names_are_read(self, tmp_path):
         (tmp_path / "a.tar").write_bytes(tar({"a": b"1", "../b": b"2", "c": b"3"}))
         assert read_tar_members(tmp_path / "a.tar", {"a", "b"}) == {"a": b"1"}
 

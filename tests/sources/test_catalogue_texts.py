@@ -47,14 +47,14 @@ def joined(splits) -> dict[str, str]:
     return {name: "".join(example.target for example in examples) for name, examples in splits.items()}
 
 
-def test_nine_tenths_of_the_plays_are_learned_from_to_the_character():
+def test_nine_tenths_of_the_plays_are_the_training_split_to_the_character():
     found = joined(CatalogueText().splits())
     assert found["train"] == PLAYS[: int(0.9 * len(PLAYS))]
     assert found["valid"] == PLAYS[int(0.9 * len(PLAYS)) :]
     assert found["test"] == ""
 
 
-def test_the_treebank_keeps_its_own_splits_and_its_line_ends():
+def test_the_treebank_keeps_its_own_splits_and_its_line_endings():
     assert joined(CatalogueText(name="ptb").splits()) == SENTENCES
 
 
@@ -72,7 +72,7 @@ def test_another_text_under_the_same_name_is_refused(shelf):
     assert [each.status for each in check("ptb")] == ["verified", "verified", "mismatch"]
 
 
-def test_a_text_that_cannot_be_fetched_says_where_to_put_it(shelf):
+def test_the_error_for_a_missing_text_says_where_to_put_it(shelf):
     (shelf / "ptb" / "ptb.train.txt.xz").unlink()
     with pytest.raises(UserError, match="ptb is not on this machine") as error:
         CatalogueText(name="ptb").splits()
@@ -80,7 +80,7 @@ def test_a_text_that_cannot_be_fetched_says_where_to_put_it(shelf):
 
 
 def test_every_text_of_the_catalogue_has_a_reader_and_is_listed():
-    texts = {name for name, entry in CATALOGUE.items() if entry.sides == ("text",)}
+    texts = {name for name, entry in CATALOGUE.items() if entry.columns == ("text",)}
     assert texts == set(READERS)
     assert {each.name for each in list_corpora() if each.found} >= texts
 

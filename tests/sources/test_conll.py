@@ -36,7 +36,7 @@ def test_universal_dependencies(tmp_path):
     assert report.read == report.kept == 2
 
 
-def test_plain_columns_take_the_last_for_the_tag(tmp_path):
+def test_in_plain_columns_the_last_is_the_tag(tmp_path):
     text = "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\n\n# NN O\n"
     (first, second), _ = read_tagged(write(tmp_path, "a.txt", text))
     assert first.source_words == ("EU", "rejects")
@@ -55,16 +55,16 @@ def test_plain_columns_take_the_last_for_the_tag(tmp_path):
         ("a.conllu", UNIVERSAL.replace("\t", " "), 3),
     ],
 )
-def test_words_and_tags_that_do_not_match_are_told_with_file_and_line(tmp_path, name, text, line):
+def test_words_and_tags_that_do_not_match_are_reported_with_file_and_line(tmp_path, name, text, line):
     with pytest.raises(UserError, match=rf"{name}:{line}.*columns.*Give every word one tag"):
         read_tagged(write(tmp_path, name, text))
 
 
 @pytest.mark.parametrize(
-    "old, new, complaint", [("\tVERB", "\t", "'go' has no tag"), ("\tgo\tgo", "\t\tgo", "tag without a word")]
+    "old, new, message", [("\tVERB", "\t", "'go' has no tag"), ("\tgo\tgo", "\t\tgo", "tag without a word")]
 )
-def test_an_empty_cell_is_no_tag_and_no_word(tmp_path, old, new, complaint):
-    with pytest.raises(UserError, match=rf"a\.conllu:6: .*{complaint}.*with tabs between"):
+def test_an_empty_cell_is_no_tag_and_no_word(tmp_path, old, new, message):
+    with pytest.raises(UserError, match=rf"a\.conllu:6: .*{message}.*with tabs between"):
         read_tagged(write(tmp_path, "a.conllu", UNIVERSAL.replace(old, new)))
 
 
@@ -74,7 +74,7 @@ def test_a_plain_file_may_have_ten_columns(tmp_path):
 
 
 def test_a_file_without_a_word_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"/a\.conllu: There is not one tagged word.*its tag on each line"):
+    with pytest.raises(UserError, match=r"/a\.conllu: There is no tagged word.*its tag on each line"):
         read_tagged(write(tmp_path, "a.conllu", "# nothing\n"))
 
 
@@ -85,14 +85,14 @@ def test_sentences_are_held_out(tmp_path):
     assert reports[0].read == 40
 
 
-def test_a_sentence_may_be_said_again_in_the_test(tmp_path):
+def test_a_sentence_may_be_repeated_in_the_test(tmp_path):
     path = write(tmp_path, "a.conll", "".join(f"word{n} NOUN\nis VERB\n\n" for n in range(40)))
     splits, _ = UserTaggedTexts(paths=(str(path),), test=(str(path),)).read()
     assert {name: len(examples) for name, examples in splits.items()} == {"train": 38, "valid": 2, "test": 40}
 
 
 @pytest.mark.parametrize("name", ["a.conll", "a.conllu"])
-def test_a_line_of_spaces_parts_sentences(tmp_path, name):
+def test_a_line_of_spaces_separates_sentences(tmp_path, name):
     line = "1\t{}\t_\t{}\t_\t_\t_\t_\t_\t_\n" if name.endswith("u") else "{} {}\n"
     examples, _ = read_tagged(write(tmp_path, name, line.format("I", "PRON") + " \t \n" + line.format("see", "VERB")))
     assert [each.source_words for each in examples] == [("I",), ("see",)]
@@ -104,6 +104,6 @@ def test_a_word_with_a_space_inside_is_one_word(tmp_path):
     assert first.source.split(" ") == list(first.source_words)
 
 
-def test_accents_written_in_two_ways_are_told(tmp_path):
+def test_accents_written_in_two_ways_are_reported(tmp_path):
     _, report = read_tagged(write(tmp_path, "a.conll", "\u00e9t\u00e9 NOUN\ne\u0301te\u0301 NOUN\n"))
     assert report.issues["mixed Unicode normalization"][0].location.line == 2

@@ -35,10 +35,10 @@ ENDS = {"tsv": "\t", "csv": ",", "aligned": "\t"}
 
 def good_corpus(seed, count=12):
     """Distinct pairs, in NFC, of plain words."""
-    draw = seeds.generator(seed, "corpus")
+    rng = seeds.generator(seed, "corpus")
     pairs = []
     for number in range(count):
-        texts = [" ".join(draw.choice(WORDS, draw.integers(2, 6))) for _ in range(2)]
+        texts = [" ".join(rng.choice(WORDS, rng.integers(2, 6))) for _ in range(2)]
         pairs.append((f"{texts[0]} {number}", f"{texts[1]} été"))
     return pairs
 
@@ -63,7 +63,7 @@ def into_text(content):
     return lambda line, form: line[:-2] + content + line[-2:] if form == "jsonl" else line + content
 
 
-def empty_side(line, form):
+def empty_field(line, form):
     if form == "jsonl":
         return json.dumps(json.loads(line) | {"target": " "}).encode()
     return b"\xe2\x80\x8b" if form == "aligned" else line[: line.index(ENDS[form].encode()) + 1]
@@ -105,7 +105,7 @@ FAULTS = {
     "surrogate": (into_text(b"\xed\xa0\x80"), "invalid UTF-8", EVERY),
     "NUL": (into_text(b"\x00"), "NUL character", EVERY),
     "byte order mark": (into_text(b"\xef\xbb\xbf"), "embedded byte order mark", EVERY),
-    "empty field": (empty_side, "empty field", EVERY),
+    "empty field": (empty_field, "empty field", EVERY),
     "blank line": (blank, "blank record", ("tsv", "csv", "jsonl")),
     "lost tab": (drop_column, "wrong column count", ("tsv", "csv")),
     "extra column": (add_column, "wrong column count", ("tsv", "csv")),
@@ -134,7 +134,7 @@ CASES = [(fault, form) for fault, (_, _, forms) in FAULTS.items() for form in fo
 
 
 def write(folder, files, form):
-    """Write the corpus and give its paths."""
+    """Write the corpus and return its paths."""
     paths = [folder / "a.source", folder / "a.target"] if form == "aligned" else [folder / f"a.{form}"]
     for path, lines in zip(paths, files, strict=True):
         path.write_bytes(b"\n".join(lines) + b"\n")
@@ -143,7 +143,7 @@ def write(folder, files, form):
 
 @pytest.mark.parametrize("form", EVERY)
 @pytest.mark.parametrize("seed", range(5))
-def test_a_clean_corpus_gives_no_finding(tmp_path, form, seed):
+def test_a_clean_corpus_has_no_issue(tmp_path, form, seed):
     pairs = good_corpus(seed, 200)
     examples, report = read_pairs(write(tmp_path, rendered(pairs, form), form))
     assert [(example.source, example.target) for example in examples] == pairs
@@ -152,39 +152,39 @@ def test_a_clean_corpus_gives_no_finding(tmp_path, form, seed):
 
 
 @pytest.mark.parametrize("fault, form", CASES)
-def test_one_fault_is_told_at_exactly_its_line_and_the_books_balance(tmp_path, fault, form):
+def test_one_fault_is_reported_at_exactly_its_line_and_all_records_are_counted(tmp_path, fault, form):
     corrupt, kind, _ = FAULTS[fault]
     for seed in range(2 if fault == "line too long" else 4):
-        draw = seeds.generator(seed, f"corruption {fault} {form}")
+        rng = seeds.generator(seed, f"corruption {fault} {form}")
         pairs = good_corpus(seed)
         files = rendered(pairs, form)
-        index = int(draw.integers(len(pairs)))
-        side = int(draw.integers(len(files)))
+        index = int(rng.integers(len(pairs)))
+        side = int(rng.integers(len(files)))
         files[side][index] = corrupt(files[side][index], form)
         paths = write(tmp_path, files, form)
 
         report = check(paths)
-        finding = report.issues[kind][0]
-        # What concerns both sides is told at the source.
+        issue = report.issues[kind][0]
+        # An issue of both texts is reported at the source.
         file = paths[0] if kind == "length ratio" else paths[side]
-        assert (finding.location.file, finding.location.line) == (str(file), index + 1)
+        assert (issue.location.file, issue.location.line) == (str(file), index + 1)
         assert len(report.issues[kind]) == 1
         assert report.read == report.kept + report.skipped + report.rejected == len(pairs)
-        lost = ISSUE_KINDS[kind].severity == "error" or kind == "blank record"
-        assert report.kept == len(pairs) - lost
+        is_omitted = ISSUE_KINDS[kind].severity == "error" or kind == "blank record"
+        assert report.kept == len(pairs) - is_omitted
         assert report.count_severity("error") == (ISSUE_KINDS[kind].severity == "error")
 
         examples, _ = read_pairs(paths, ErrorPolicy("skip"))
-        others = [pair for number, pair in enumerate(pairs) if number != index]
+        remaining = [pair for number, pair in enumerate(pairs) if number != index]
         kept = [(example.source, example.target) for example in examples]
-        assert [pair for number, pair in enumerate(kept) if lost or number != index] == others
+        assert [pair for number, pair in enumerate(kept) if is_omitted or number != index] == remaining
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_lost_line_of_an_aligned_corpus_is_always_told(tmp_path, seed):
-    draw = seeds.generator(seed, "lost line")
+def test_a_missing_line_of_an_aligned_corpus_is_always_told(tmp_path, seed):
+    rng = seeds.generator(seed, "lost line")
     files = rendered(good_corpus(seed, 40), "aligned")
-    del files[int(draw.integers(2))][int(draw.integers(40))]
+    del files[int(rng.integers(2))][int(rng.integers(40))]
     report = check(write(tmp_path, files, "aligned"))
     assert report.counts["line count mismatch"] == 1
     assert report.read == report.kept + report.skipped + report.rejected == 40

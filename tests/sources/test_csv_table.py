@@ -62,16 +62,16 @@ def test_quotes_guard_commas_and_doubled_quotes(table):
     assert pairs(examples) == [("Yes, sir", 'Er sagte "ja"')]
 
 
-def test_a_line_break_in_quotes_is_kept_told_and_counted_in_line_numbers(table):
+def test_a_line_break_in_quotes_is_kept_reported_and_counted_in_line_numbers(table):
     examples, report = read_pairs([write(table, 'a,b\n"c\nd","e\n\nf"\ng,h\n')])
     assert pairs(examples) == [("a", "b"), ("c\nd", "e\n\nf"), ("g", "h")]
     assert [example.location for example in examples] == [f"{table}:1", f"{table}:2", f"{table}:6"]
-    assert {finding.location.line for finding in report.issues["embedded line break"]} == {2}
+    assert {issue.location.line for issue in report.issues["embedded line break"]} == {2}
     assert list(report.counts) == ["embedded line break"]
 
 
 @pytest.mark.parametrize(
-    "text, place, words",
+    "text, position, words",
     [
         ('a,b\nc"d,e\nf,g\n', "2:2", "middle"),
         ('a,b\n"c"d,e\nf,g\n', "2:4", "middle"),
@@ -81,11 +81,11 @@ def test_a_line_break_in_quotes_is_kept_told_and_counted_in_line_numbers(table):
         ('a,"b', "1:3", "not closed"),
     ],
 )
-def test_a_wrong_quote_is_told_at_its_place_and_costs_one_line(table, text, place, words):
+def test_a_wrong_quote_is_reported_at_its_location_and_rejects_one_line(table, text, position, words):
     report = check([write(table, text)])
-    (finding,) = report.issues["bare quote"]
-    assert str(finding.location) == f"{table}:{place}"
-    assert words in finding.what
+    (issue,) = report.issues["bare quote"]
+    assert str(issue.location) == f"{table}:{position}"
+    assert words in issue.message
     assert report.rejected == 1
     assert report.kept == len(text.splitlines()) - 1
 
@@ -102,7 +102,7 @@ def test_a_wrong_number_of_fields_is_an_error_at_its_line(table, text, line, exp
     with pytest.raises(UserError) as caught:
         read_pairs([write(table, text)])
     assert caught.value.location == f"{table}:{line}"
-    assert caught.value.what == f"Expected {expected} columns, found {found}."
+    assert caught.value.message == f"Expected {expected} columns, found {found}."
 
 
 def test_two_columns_of_one_name_are_an_error(table):
@@ -113,29 +113,29 @@ def test_two_columns_of_one_name_are_an_error(table):
 def test_empty_fields_and_blank_lines_follow_the_common_rules(table):
     report = check([write(table, 'a,b\n\n"",c\n,\n"d",""\n')])
     assert (report.read, report.kept, report.skipped, report.rejected) == (5, 1, 2, 2)
-    assert [finding.location.line for finding in report.issues["empty field"]] == [3, 5]
-    assert [finding.location.line for finding in report.issues["blank record"]] == [2, 4]
+    assert [issue.location.line for issue in report.issues["empty field"]] == [3, 5]
+    assert [issue.location.line for issue in report.issues["blank record"]] == [2, 4]
 
 
 def test_a_bad_byte_inside_a_record_of_two_lines_rejects_the_record_once(table):
     table.write_bytes(b'a,b\n"c\n\xff","d"\ne,f\n')
     report = check([table])
     assert (report.read, report.kept, report.rejected) == (3, 2, 1)
-    assert [str(finding.location) for finding in report.issues["invalid UTF-8"]] == [f"{table}:3:1"]
+    assert [str(issue.location) for issue in report.issues["invalid UTF-8"]] == [f"{table}:3:1"]
     assert list(report.counts) == ["invalid UTF-8"]
 
 
 @pytest.mark.parametrize(
     ("lines", "kept"), [(csv_table.MAX_RECORD_LINES, 2), (csv_table.MAX_RECORD_LINES + 1, csv_table.MAX_RECORD_LINES)]
 )
-def test_a_record_of_more_lines_than_anybody_means_is_a_forgotten_quote(table, lines, kept):
+def test_a_record_of_too_many_lines_is_a_missing_quote(table, lines, kept):
     middle = "x,y\n" * (lines - 2)
     report = check([write(table, f'a,"b\n{middle}c"\nd,e\n')])
     assert report.kept == kept
     assert bool(report.issues.get("bare quote")) == (lines > csv_table.MAX_RECORD_LINES)
 
 
-def test_a_record_of_more_bytes_than_a_line_may_have_is_a_forgotten_quote(table, monkeypatch):
+def test_a_record_of_more_bytes_than_a_line_may_have_is_a_missing_quote(table, monkeypatch):
     monkeypatch.setattr(csv_table, "MAX_BYTES", 20)
     text = 'a,"b\n' + "x,y\n" * 9 + 'c"\n'
     assert str(check([write(table, text)]).issues["bare quote"][0].location) == f"{table}:1:3"
@@ -144,7 +144,7 @@ def test_a_record_of_more_bytes_than_a_line_may_have_is_a_forgotten_quote(table,
 
 
 def test_a_header_alone_is_no_pair(table):
-    with pytest.raises(UserError, match="not one pair"):
+    with pytest.raises(UserError, match="no pair of texts"):
         read_pairs([write(table, "source,target\n")])
 
 

@@ -1,4 +1,4 @@
-"""Files that are checked: what they are, and everything that is wrong with them, without stopping."""
+"""Checking files: their kind, and all issues in them, without stopping at the first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write(path: Path, content: str | bytes) -> str:
         ("a.csv", "id,label,image\n1,猫,a.png\n", UserImages),
         ("a.jsonl", '{"file": "a.png", "label": "猫"}\n', UserImages),
         ("a.csv", "image,caption\na.png,一只猫\n", UserCaptionedImages),
-        ("a.png", "one image is no set, and is told so by whoever reads sets", UserImages),
+        ("a.png", "one image is not a set; its reader raises the error", UserImages),
         ("a.csv", "file,label,text\na.txt,good,well done\n", UserPairs),
         ("a.csv", "file,label,sentence\na.txt,good,well done\n", UserPairs),
         ("a.csv", "file,label,source,target\na.txt,good,well,done\n", UserPairs),
@@ -42,7 +42,7 @@ def test_what_a_file_is_follows_from_its_name_and_from_its_tabs(tmp_path, name, 
     assert type(guess_data_kind([Path(write(tmp_path / name, content))])) is kind
 
 
-def test_two_files_are_tagged_words_if_both_are_called_so(tmp_path):
+def test_two_files_are_tagged_words_if_both_have_the_suffix(tmp_path):
     for names, kind in ((("a.conll", "b.conllu"), UserTaggedTexts), (("a.conll", "a.de"), UserPairs)):
         assert type(guess_data_kind([tmp_path / name for name in names])) is kind
 
@@ -52,12 +52,12 @@ def test_a_folder_is_images(tmp_path):
 
 
 @pytest.mark.parametrize("names", [["a.md"], ["a"], ["a.txt", "b.txt", "c.txt"]])
-def test_what_can_be_several_things_is_asked_for(tmp_path, names):
-    with pytest.raises(UserError, match="Say what for: --task write"):
+def test_ambiguous_files_need_a_task(tmp_path, names):
+    with pytest.raises(UserError, match="Give the task: --task write"):
         guess_data_kind([tmp_path / name for name in names])
 
 
-def test_a_text_with_faults_is_told_of_all_of_them(tmp_path):
+def test_all_faults_of_a_text_are_reported(tmp_path):
     path = write(tmp_path / "a.txt", b"good\n\xff\ntab\tis a space\n\x00nul\n\xc3\x83\xc2\xa9t\xc3\x83\xc2\xa9\n")
     (report,) = UserTexts(paths=(path,)).check()
     assert dict(report.counts) == {"invalid UTF-8": 1, "NUL character": 1, "mojibake": 1}
@@ -79,62 +79,62 @@ def test_tagged_sentences_with_faults_are_rejected_and_counted(tmp_path):
     assert "(25.00% of the sentences)" in "".join(report.to_lines())
 
 
-def test_a_series_with_faults_is_told_of_all_of_them(tmp_path):
+def test_all_faults_of_a_series_are_reported(tmp_path):
     path = write(tmp_path / "a.csv", "price\n1\nx\n\n2\ny\n")
     (report,) = UserSeries(paths=(path,)).check()
     assert dict(report.counts) == {"not a number": 2}
     assert (report.read, report.kept, report.skipped, report.rejected) == (6, 2, 2, 2)
 
 
-def test_a_label_is_short_and_that_is_no_finding(tmp_path):
+def test_a_label_is_short_and_that_is_no_issue(tmp_path):
     path = write(tmp_path / "a.tsv", f"{'很长的文本' * 20}\t好\n{'又一个文本' * 20}\t坏\n")
     assert UserPairs(paths=(path,)).check()[0].counts["length ratio"] == 2
     assert not UserLabeledTexts(paths=(path,)).check()[0].counts["length ratio"]
 
 
-def test_too_few_to_hold_any_out_are_told_before_they_are_trained_on(tmp_path):
+def test_too_few_to_hold_any_out_are_reported_by_the_check(tmp_path):
     pairs = write(tmp_path / "a.tsv", "a\tx\nb\ty\n")
     labels = write(tmp_path / "b.tsv", "".join(f"text {number}\tlabel {number}\n" for number in range(9)))
     words = write(tmp_path / "a.conll", "I PRON\n\nsee VERB\n\nup ADV\n\nso CONJ\n")
-    for corpus, told in (
+    for corpus, message in (
         (UserPairs(paths=(write(tmp_path / "a.de", "a\n"), write(tmp_path / "a.en", "x\n"))), "There are 1 different"),
         (UserPairs(paths=(pairs,)), "There are 2 different sources, and at least 3 are needed"),
         (UserLabeledTexts(paths=(labels,)), "Of 9 different examples only 0 share their label"),
         (UserTaggedTexts(paths=(words,)), "Of 4 different examples only 0 share their label or tags"),
     ):
-        with pytest.raises(UserError, match=told):
+        with pytest.raises(UserError, match=message):
             corpus.read()
         (report,) = corpus.check()
         assert dict(report.counts) == {"too small to split": 1}
         first, second = report.to_lines()[1:]
-        assert first.startswith("warning: nothing to hold out, 1 found. Give more")
-        assert told in second
+        assert first.startswith("warning: too small to split, 1 found. Add ")
+        assert message in second
         assert second.startswith(f"    {corpus.paths[0]}: ")
 
 
-def test_too_few_images_to_hold_any_out_are_told_before_they_are_trained_on(tmp_path):
+def test_too_few_images_to_hold_any_out_are_reported_by_the_check(tmp_path):
     for number, name in enumerate(("cat", "dog")):
         (tmp_path / name).mkdir()
         Image.new("RGB", (40, 40), (90 * number, 7, 7)).save(tmp_path / name / "a.png")
     (report,) = UserImages(paths=(str(tmp_path),)).check()
     first, second = report.to_lines()[1:]
-    assert first.startswith("warning: nothing to hold out, 1 found. Give more")
-    assert "Of 2 different images none can be held out: at least 4 are needed" in second
+    assert first.startswith("warning: too small to split, 1 found. Add ")
+    assert "There are 2 different images, and at least 4 are needed" in second
 
 
-def test_what_is_wrong_with_a_whole_set_is_no_share_of_its_images(tmp_path):
+def test_issues_of_a_whole_set_have_no_percentage(tmp_path):
     (tmp_path / "cat").mkdir()
     for number in range(5):
         Image.new("RGB", (40, 40), (40 * number, 7, 7)).save(tmp_path / "cat" / f"{number}.png")
     (tmp_path / "cat" / "text.png").write_text("text")
     (report,) = UserImages(paths=(str(tmp_path),)).check()
     single, whole = [line for line in report.to_lines() if line.startswith("error")]
-    assert single.startswith("error: no image, 1 found (16.67% of the images). Save it")
-    assert whole.startswith("error: one class, 1 found. Give images")
+    assert single.startswith("error: not an image, 1 found (16.67% of the images). Save it")
+    assert whole.startswith("error: single class, 1 found. Add images")
 
 
-def test_the_ten_columns_are_told_apart(tmp_path):
+def test_the_error_explains_the_ten_columns(tmp_path):
     path = write(tmp_path / "a.conllu", "1\tI\t_\tPRON\t_\t_\t_\t_\t_\t_\n2\tsee\tVERB\n")
     (report,) = UserTaggedTexts(paths=(path,)).check()
     expected = "This word has 3 columns, and 10 are expected: the second is the word, and the fourth its tag."
-    assert report.issues["wrong column count"][0].what == expected
+    assert report.issues["wrong column count"][0].message == expected

@@ -44,7 +44,7 @@ def test_no_example_is_lost_and_no_source_is_in_two_splits(pairs):
     assert all(split == sorted(split, key=examples.index) for split in splits.values())
 
 
-def test_a_rare_label_is_learned_and_not_only_asked_for():
+def test_a_rare_label_stays_in_training():
     rare = [Example(f"r{number}", f"rare {number}") for number in range(40)]
     twice = [Example(f"p{number}", f"pair {number // 2}") for number in range(40)]
     examples = [*numbered(100), *rare, *twice]
@@ -53,7 +53,7 @@ def test_a_rare_label_is_learned_and_not_only_asked_for():
     assert (len(splits["valid"]), len(splits["test"])) == (9, 9)
 
 
-def test_labels_that_all_are_learned_anyway_change_nothing():
+def test_labels_that_all_stay_in_training_anyway_change_nothing():
     examples = [Example(f"s{number}", f"t{number % 7}") for number in range(300)]
     assert hold_out(examples, labels=lambda example: (example.target,)) == hold_out(examples)
 
@@ -62,7 +62,7 @@ def test_labels_that_all_are_learned_anyway_change_nothing():
 def test_labels_that_nearly_all_occur_once_are_refused(same):
     examples = [Example(f"s{number}", f"t{max(number, same)}") for number in range(100)]
     with pytest.raises(
-        UserError, match=rf"Of 100 different examples only {same + 1 if same else 0} share .* Give more"
+        UserError, match=rf"Of 100 different examples only {same + 1 if same else 0} share .* Add examples"
     ):
         hold_out(examples, labels=lambda example: (example.target,))
     given = hold_out(examples, numbered(2), numbered(3), allow_overlap=True, labels=lambda example: (example.target,))
@@ -86,7 +86,7 @@ def test_where_no_source_fits_the_smallest_that_can_be_spared_is_held_out():
     assert [{example.source for example in splits[name]} for name in ("test", "valid")] == [{"a"}, {"b"}]
 
 
-def test_what_one_split_was_given_is_not_spared_for_the_other():
+def test_a_group_of_one_split_is_not_spared_for_the_other():
     # When b is tested on, a is the only one left with the label a.
     examples = many("b", 20, ["a"]) + many("a", 11, ["a", "b"]) + many("c", 24, ["b"])
     splits = hold_out(examples, labels=lambda example: (example.target,))
@@ -100,7 +100,7 @@ def test_equal_sources_of_several_labels_spare_them_all_or_stay():
     assert len(splits["valid"]) == len(splits["test"]) == 2
 
 
-def test_the_division_depends_on_the_texts_alone():
+def test_the_splits_depend_on_the_texts_alone():
     examples = numbered(100)
     one, other = hold_out(examples), hold_out(examples[::-1])
     assert {name: set(split) for name, split in one.items()} == {name: set(split) for name, split in other.items()}
@@ -141,26 +141,26 @@ def test_given_files_are_used_as_they_are():
 
 
 def test_a_test_source_among_the_training_data_is_an_error_unless_allowed():
-    train = [Example("a", "b", place="train.tsv:1"), Example("c", "d", location="train.tsv:2")]
-    test = [Example("x", "y", place="test.tsv:1"), Example("c", "e", location="test.tsv:2")]
+    train = [Example("a", "b", location="train.tsv:1"), Example("c", "d", location="train.tsv:2")]
+    test = [Example("x", "y", location="test.tsv:1"), Example("c", "e", location="test.tsv:2")]
     with pytest.raises(UserError) as caught:
         hold_out(train, [Example("v", "w")], test)
     assert caught.value.location == "test.tsv:2"
-    assert "1 of 2 test sources" in caught.value.what
-    assert "train.tsv:2" in caught.value.what
+    assert "1 of 2 test sources" in caught.value.message
+    assert "train.tsv:2" in caught.value.message
     assert hold_out(train, [Example("v", "w")], test, allow_overlap=True)["train"] == train
 
 
-def test_the_first_of_equal_training_sources_is_told():
+def test_the_first_of_equal_training_sources_is_reported():
     train = [Example("c", target, location=f"train.tsv:{number}") for number, target in enumerate("def", 1)]
-    with pytest.raises(UserError, match=r"the first stands at train\.tsv:1\."):
+    with pytest.raises(UserError, match=r"the first is at train\.tsv:1\."):
         hold_out(train, [Example("v", "w")], [Example("c", "e")])
 
 
-def test_what_is_held_out_to_validate_on_is_not_tested_on_either():
+def test_held_out_validation_sources_must_not_be_test_sources():
     examples = numbered(40)
     validated = hold_out(examples, test=[Example("t", "1")])["valid"]
-    with pytest.raises(UserError, match="2 of 2 test sources are in the training data"):
+    with pytest.raises(UserError, match="2 of 2 test sources are also in the training data"):
         hold_out(examples, test=validated)
 
 
@@ -187,7 +187,7 @@ WORDS = some.integers(0, 40).map(lambda number: f"w{number}")
 
 
 @given(some.lists(some.tuples(WORDS, WORDS.map("t{}".format)), min_size=40, max_size=80))
-def test_neither_side_of_a_held_out_pair_is_learned_from_and_the_direction_does_not_matter(pairs):
+def test_neither_side_of_a_held_out_pair_is_in_training_and_the_direction_does_not_matter(pairs):
     examples = [Example(*pair, location=f"f:{number}") for number, pair in enumerate(pairs)]
     if len(set(connected_components(examples))) < 3:
         with pytest.raises(UserError, match="at least 3"):
@@ -201,7 +201,7 @@ def test_neither_side_of_a_held_out_pair_is_learned_from_and_the_direction_does_
     assert hold_out_components(turned(examples)) == {name: turned(split) for name, split in splits.items()}
 
 
-def test_the_linked_division_is_fixed_once_and_for_all():
+def test_the_splits_of_components_are_fixed_once_and_for_all():
     examples = [Example(f"s{number}", f"t{number // 2}") for number in range(100)]
     splits = hold_out_components(examples)
     # Pairs go by twos, so of the five that are wanted four fit.

@@ -1,4 +1,4 @@
-"""Sets of images: every layout is read, every image is accounted for, and one bad file stops nothing."""
+"""Sets of images: every layout is read, every image is counted, and one invalid file stops nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STRICT = ErrorPolicy("error")
 
 
 def noise(number: int, size: tuple[int, int] = (9, 7)) -> Image.Image:
-    """An image like no other."""
+    """An image that is different for each number."""
     return Image.fromarray(np.random.default_rng(number).integers(0, 256, (*size[::-1], 3), dtype=np.uint8))
 
 
@@ -38,7 +38,7 @@ def save(path: Path, number: int = 0, **options) -> Path:
 
 
 def photos(folder: Path, classes: dict[str, int], first: int = 0) -> Path:
-    """So many images of each class."""
+    """A folder with the given number of images of each class."""
     for label, count in classes.items():
         for number in range(count):
             save(folder / label / f"{number:03}.png", first := first + 1)
@@ -50,14 +50,14 @@ def account(report) -> tuple[int, int, int, int]:
     return report.read, report.kept, report.skipped, report.rejected
 
 
-def look(path: Path):
-    found = scan_image_set(path, 8)
-    check_splits(found)
-    return found.report
+def scan(path: Path):
+    scanned = scan_image_set(path, 8)
+    check_splits(scanned)
+    return scanned.report
 
 
 class TestFolders:
-    def test_a_folder_a_class(self, tmp_path):
+    def test_a_folder_for_each_class(self, tmp_path):
         splits, report = read_image_set(photos(tmp_path, {"猫": 30, "狗": 30}), image_size=8)
         assert {name: len(each) for name, each in splits.items()} == {"train": 54, "valid": 3, "test": 3}
         assert account(report) == (60, 60, 0, 0)
@@ -72,7 +72,7 @@ class TestFolders:
         held = {name for split in ("valid", "test") for name in splits[split].names}
         assert not held & set(train.names)
 
-    def test_who_is_held_out_depends_on_the_images_alone(self, tmp_path):
+    def test_the_held_out_images_depend_on_the_images_alone(self, tmp_path):
         one = read_image_set(photos(tmp_path / "a", {"x": 20, "y": 20}), image_size=8)[0]
         (tmp_path / "a" / "x").rename(tmp_path / "a" / "zz")
         other = read_image_set(tmp_path / "a", image_size=12)[0]
@@ -80,15 +80,15 @@ class TestFolders:
             assert {Path(name).name for name in one[split].names} == {Path(name).name for name in other[split].names}
 
     @pytest.mark.parametrize("word", ["valid", "val", "Validation"])
-    def test_splits_of_their_own(self, tmp_path, word):
-        for place, split in enumerate(("train", word, "test")):
-            photos(tmp_path / split, {"a": 3, "b": 3}, first=100 * place)
+    def test_a_folder_for_each_split(self, tmp_path, word):
+        for index, split in enumerate(("train", word, "test")):
+            photos(tmp_path / split, {"a": 3, "b": 3}, first=100 * index)
         splits, report = read_image_set(tmp_path, image_size=8)
         assert {name: len(each) for name, each in splits.items()} == {"train": 6, "valid": 6, "test": 6}
         assert {Path(name).parts[-3] for name in splits["valid"].names} == {word}
         assert not report.counts
 
-    def test_what_a_folder_with_splits_does_not_have_is_held_out(self, tmp_path):
+    def test_missing_splits_of_a_folder_are_held_out(self, tmp_path):
         photos(tmp_path / "train", {"a": 20, "b": 20})
         photos(tmp_path / "test", {"a": 2, "b": 2}, first=100)
         splits, _ = read_image_set(tmp_path, image_size=8)
@@ -99,27 +99,27 @@ class TestFolders:
         assert set(splits["train"].labels) == {"train", "bus"}
 
     @pytest.mark.parametrize("others", [("valid", "test"), ("test",), ("Validation", "testing", "learn")])
-    def test_splits_without_one_to_learn_from_are_not_taken_for_classes(self, tmp_path, others):
+    def test_splits_without_train_are_not_read_as_classes(self, tmp_path, others):
         for name in others:
             photos(tmp_path / name, {"a": 5, "b": 5})
-        with pytest.raises(UserError, match=f"Beside {' and '.join(others[:2])} there is no folder train"):
+        with pytest.raises(UserError, match=f"There are folders {' and '.join(others[:2])}, but no folder train"):
             read_image_set(tmp_path, image_size=8)
 
     def test_test_may_be_a_class(self, tmp_path):
         splits, _ = read_image_set(photos(tmp_path, {"test": 5, "exam": 5}), image_size=8)
         assert set(splits["train"].labels) == {"test", "exam"}
 
-    def test_what_lies_beside_splits_is_told(self, tmp_path):
-        for place, name in enumerate(("train", "test", "more")):
-            photos(tmp_path / name, {"a": 2, "b": 2}, 10 * place)
-        report = look(tmp_path)
+    def test_folders_next_to_the_splits_are_reported(self, tmp_path):
+        for index, name in enumerate(("train", "test", "more")):
+            photos(tmp_path / name, {"a": 2, "b": 2}, 10 * index)
+        report = scan(tmp_path)
         assert [each.location.file for each in report.issues["ignored file"]] == [str(tmp_path / "more")]
         assert account(report) == (8, 8, 0, 0)
 
     def test_two_folders_for_one_split(self, tmp_path):
         for name in ("train", "val", "valid"):
             photos(tmp_path / name, {"a": 2, "b": 2})
-        with pytest.raises(UserError, match="val and valid are both valid"):
+        with pytest.raises(UserError, match="val and valid are both folders of the split valid"):
             read_image_set(tmp_path, image_size=8)
 
     def test_images_in_deeper_folders_belong_to_the_class(self, tmp_path):
@@ -137,7 +137,7 @@ class TestFolders:
         _, report = read_image_set(tmp_path, image_size=8)
         assert account(report) == (8, 8, 0, 0)
         assert dict(report.counts) == {"format mismatch": 1}
-        assert "called .jpg and is PNG" in report.issues["format mismatch"][0].what
+        assert "The suffix is .jpg, but the format is PNG" in report.issues["format mismatch"][0].message
 
     def test_hidden_and_other_files_are_left_out_and_counted(self, tmp_path):
         photos(tmp_path, {"a": 3, "b": 3})
@@ -164,8 +164,8 @@ class TestFolders:
         photos(tmp_path / "set", {"a": 3, "b": 3})
         photos(tmp_path / "elsewhere", {"c": 4}, first=50)
         (tmp_path / "set" / "c").symlink_to(tmp_path / "elsewhere" / "c")
-        for place, target in (("a/up", ".."), ("b/self", "."), ("b/out", "../..")):
-            (tmp_path / "set" / place).symlink_to(target)
+        for link, target in (("a/up", ".."), ("b/self", "."), ("b/out", "../..")):
+            (tmp_path / "set" / link).symlink_to(target)
         (tmp_path / "set" / "a" / "loop.png").symlink_to("loop.png")
         (tmp_path / "set" / "a" / "gone.png").symlink_to("nowhere.png")
         splits, report = read_image_set(tmp_path / "set", image_size=8)
@@ -185,8 +185,8 @@ class TestFolders:
         assert json.dumps(report.to_json()).encode("utf-8")
         assert "\n".join(report.to_lines()).encode("utf-8")
 
-    def test_what_may_not_be_read_is_told(self, tmp_path, monkeypatch):
-        """As root everything may be read, so the refusals are made up."""
+    def test_unreadable_files_are_reported(self, tmp_path, monkeypatch):
+        """Root may read everything, so the errors are simulated."""
         photos(tmp_path, {"a": 3, "b": 3})
         (tmp_path / "a" / "closed").mkdir()
         stat, scandir = Path.stat, os.scandir
@@ -197,12 +197,12 @@ class TestFolders:
 
         monkeypatch.setattr(Path, "stat", lambda path, **options: refuse(path) or stat(path, **options))
         monkeypatch.setattr(os, "scandir", lambda path: refuse(path) or scandir(path))
-        report = look(tmp_path)
+        report = scan(tmp_path)
         assert account(report)[1:] == (4, 1, 2)
         assert {Path(each.location.file).name for each in report.issues["unreadable image"]} == {"001.png"}
 
     @pytest.mark.parametrize("call", ["scandir", "stat"])
-    def test_a_folder_that_may_not_be_read_is_told(self, tmp_path, monkeypatch, call):
+    def test_a_folder_that_may_not_be_read_is_reported(self, tmp_path, monkeypatch, call):
         photos(tmp_path, {"a": 3, "b": 3, "c": 3})
         original = {"scandir": os.scandir, "stat": image_folders._identity}[call]
 
@@ -215,13 +215,13 @@ class TestFolders:
             monkeypatch.setattr(os, "scandir", refuse)
         else:
             monkeypatch.setattr(image_folders, "_identity", refuse)
-        report = look(tmp_path)
+        report = scan(tmp_path)
         assert account(report) == (6, 6, 0, 0)
-        (finding,) = report.issues["unreadable image"]
-        assert finding.location.file == str(tmp_path / "b")
-        assert "Permission denied" in finding.what
+        (issue,) = report.issues["unreadable image"]
+        assert issue.location.file == str(tmp_path / "b")
+        assert "Permission denied" in issue.message
 
-    def test_a_set_that_may_not_be_read_is_told(self, tmp_path, monkeypatch):
+    def test_a_set_that_may_not_be_read_is_reported(self, tmp_path, monkeypatch):
         photos(tmp_path, {"a": 3, "b": 3})
 
         def refuse(path):
@@ -232,7 +232,7 @@ class TestFolders:
         with pytest.raises(UserError, match="The folder cannot be read: Permission denied") as caught:
             read_image_set(tmp_path, image_size=8)
         assert caught.value.location == str(tmp_path)
-        assert look(tmp_path).counts["unreadable image"] == 1  # although it is looked into twice
+        assert scan(tmp_path).counts["unreadable image"] == 1  # although the folder is read twice
 
     def test_one_name_in_two_normal_forms_is_one_class(self, tmp_path):
         photos(tmp_path / "train", {unicodedata.normalize("NFC", "café"): 3, "x": 3})
@@ -241,12 +241,12 @@ class TestFolders:
         assert set(splits["test"].labels) == {"café", "x"}
         assert not report.counts
 
-    def test_a_small_image_is_enlarged_and_told(self, tmp_path):
+    def test_a_small_image_is_enlarged_and_reported(self, tmp_path):
         photos(tmp_path, {"a": 3, "b": 3})
         Image.new("RGB", (1, 1), "red").save(tmp_path / "a" / "dot.png")
         _, report = read_image_set(tmp_path, image_size=8)
         assert dict(report.counts) == {"small image": 1}
-        assert "1 x 1 pixels" in report.issues["small image"][0].what
+        assert "1 x 1 pixels" in report.issues["small image"][0].message
 
 
 class TestBadImages:
@@ -263,23 +263,25 @@ class TestBadImages:
         splits, report = read_image_set(self.spoil(tmp_path), image_size=8)
         assert account(report) == (44, 40, 0, 4)
         assert dict(report.counts) == {"corrupt image": 2, "not an image": 2}
-        places = {finding.location.file for issues in report.issues.values() for finding in issues}
-        assert {Path(place).name for place in places} == {"cut.png", "text.png", "empty.jpg", "scan.tif"}
+        files = {issue.location.file for issues in report.issues.values() for issue in issues}
+        assert {Path(file).name for file in files} == {"cut.png", "text.png", "empty.jpg", "scan.tif"}
         assert sum(map(len, splits.values())) == 40
-        told = "\n".join(report.to_lines())
-        assert "44 images read = 40 kept + 0 skipped + 4 rejected" in told
-        assert "text.png: This is no image but text." in told
+        lines = "\n".join(report.to_lines())
+        assert "44 images read = 40 kept + 0 skipped + 4 rejected" in lines
+        assert "text.png: This is not an image but text." in lines
 
-    def test_unless_that_is_not_wanted(self, tmp_path):
-        with pytest.raises(UserError, match=r"The file is empty. \(and 1 more like it; also 2 x no image\)") as caught:
+    def test_unless_the_policy_forbids_it(self, tmp_path):
+        with pytest.raises(
+            UserError, match=r"The file is empty. \(and 1 more like it; also 2 x not an image\)"
+        ) as caught:
             read_image_set(self.spoil(tmp_path), 8, policy=STRICT)
         assert caught.value.location == str(tmp_path / "狗" / "empty.jpg")
 
     def test_too_many_of_them_stop_it(self, tmp_path):
-        with pytest.raises(UserError, match="4 images are bad and at most 3 may be skipped"):
+        with pytest.raises(UserError, match="4 images have errors, and at most 3 may be skipped"):
             read_image_set(self.spoil(tmp_path), 8, policy=ErrorPolicy("skip", 3))
 
-    def test_what_was_put_right_is_counted(self, tmp_path):
+    def test_repairs_are_counted(self, tmp_path):
         photos(tmp_path, {"a": 3, "b": 3})
         exif = Image.Exif()
         exif[0x0112] = 6
@@ -295,30 +297,32 @@ class TestBadImages:
 
 
 class TestClasses:
-    def test_an_empty_class_is_left_out_and_told_or_refused(self, tmp_path):
+    def test_an_empty_class_is_left_out_and_reported_or_refused(self, tmp_path):
         photos(tmp_path, {"a": 5, "b": 5})
         (tmp_path / "空的").mkdir()
         splits, report = read_image_set(tmp_path, image_size=8)
         assert set(splits["train"].labels) == {"a", "b"}
-        assert "no image of the class '空的'" in report.issues["empty class"][0].what
+        assert "no image of the class '空的'" in report.issues["empty class"][0].message
         with pytest.raises(UserError, match="no image of the class '空的'"):
             read_image_set(tmp_path, 8, policy=STRICT)
 
     def test_one_class_only(self, tmp_path):
-        with pytest.raises(UserError, match="All images to learn from are of the class 'a'"):
+        with pytest.raises(UserError, match="All training images are of the class 'a'"):
             read_image_set(photos(tmp_path, {"a": 9}), image_size=8)
 
-    def test_classes_that_were_not_learned_are_named(self, tmp_path):
+    def test_classes_without_a_training_image_are_named(self, tmp_path):
         photos(tmp_path / "train", {"a": 3, "b": 3})
         photos(tmp_path / "test", {"a": 3, "B": 3, "鸟": 1}, first=50)
-        with pytest.raises(UserError, match=r"In test there are classes that have no image.*'B', '鸟'"):
+        with pytest.raises(UserError, match=r"The split test has classes without a training image.*'B', '鸟'"):
             read_image_set(tmp_path, image_size=8)
 
-    def test_classes_that_are_not_tested_are_named(self, tmp_path):
+    def test_classes_missing_in_a_split_are_named(self, tmp_path):
         photos(tmp_path / "train", {"a": 3, "b": 3})
         photos(tmp_path / "test", {"a": 3}, first=50)
         _, report = read_image_set(tmp_path, image_size=8)
-        assert [each.what for each in report.issues["class missing in split"]] == ["There is no image of 'b' in test."]
+        assert [each.message for each in report.issues["class missing in split"]] == [
+            "There is no image of 'b' in test."
+        ]
 
     def test_images_without_a_class(self, tmp_path):
         photos(tmp_path, {"a": 3, "b": 3})
@@ -329,75 +333,77 @@ class TestClasses:
 
     def test_images_without_classes_at_all(self, tmp_path):
         save(tmp_path / "1.png", 1)
-        with pytest.raises(UserError, match="in none of them") as caught:
+        with pytest.raises(UserError, match="not in the folder of any class") as caught:
             read_image_set(tmp_path, image_size=8)
         assert "folder of its class" in caught.value.hint
 
-    def test_where_nothing_is_learned_from_no_class_is_strange(self, tmp_path):
+    def test_without_training_images_no_class_is_unknown(self, tmp_path):
         photos(tmp_path / "test", {"a": 2})
         (tmp_path / "train").mkdir()
-        assert list(look(tmp_path).counts) == ["no images"]
+        assert list(scan(tmp_path).counts) == ["no images"]
 
     def test_no_images(self, tmp_path):
-        with pytest.raises(UserError, match="not one image"):
+        with pytest.raises(UserError, match="no image"):
             read_image_set(tmp_path, image_size=8)
 
     @pytest.mark.parametrize("split", ["train", "valid", "test"])
-    def test_a_split_of_which_nothing_is_left_is_not_made_up_for_by_others(self, tmp_path, split):
-        """Or else what was held out would be told as the result of the test images."""
+    def test_a_split_without_valid_images_is_not_replaced_by_held_out_ones(self, tmp_path, split):
+        """Otherwise held-out images would be evaluated in place of the test images."""
         for name in ("train", "valid", "test"):
             photos(tmp_path / name, {"a": 3, "b": 3})
         for path in (tmp_path / split).glob("*/*"):
             path.write_text("text")
-        with pytest.raises(UserError, match=f"There is not one image in {split}") as caught:
+        with pytest.raises(UserError, match=f"There is no image in {split}") as caught:
             read_image_set(tmp_path, image_size=8)
-        assert "6 x no image" in caught.value.what
+        assert "6 x not an image" in caught.value.message
 
     @pytest.mark.parametrize("deeper", ["photos", "photos/train"])
-    def test_classes_that_lie_a_folder_too_deep_are_found(self, tmp_path, deeper):
+    def test_classes_one_folder_too_deep_are_reported(self, tmp_path, deeper):
         photos(tmp_path / deeper, {"猫": 3, "dog": 3})
         if deeper != "photos":
             photos(tmp_path / "photos" / "test", {"猫": 2, "dog": 2}, 50)
-        (only,) = look(tmp_path).issues["single class"]
-        assert only.hint.startswith(f"If the folders in {tmp_path / 'photos'} are the classes, name it instead")
+        (issue,) = scan(tmp_path).issues["single class"]
+        assert issue.hint.startswith(
+            f"If the folders in {tmp_path / 'photos'} are the classes, give that folder instead"
+        )
 
-    def test_one_class_is_one_class_in_however_many_folders(self, tmp_path):
+    def test_one_class_in_several_folders_is_one_class(self, tmp_path):
         photos(tmp_path, {"cat": 3, "cat/small": 3})
-        (only,) = look(tmp_path).issues["single class"]
-        assert only.hint == "Give images of other classes too, in a folder a class."
+        (issue,) = scan(tmp_path).issues["single class"]
+        assert issue.hint == "Add images of other classes: one folder for each class."
         (tmp_path / "list.csv").write_text("file,label\ncat/000.png,cat\ncat/small/000.png,cat\n")
-        (only,) = look(tmp_path / "list.csv").issues["single class"]
-        assert only.hint == "Give images of other classes too, in a folder a class."
+        (issue,) = scan(tmp_path / "list.csv").issues["single class"]
+        assert issue.hint == "Add images of other classes: one folder for each class."
 
     def test_a_list_without_a_line_has_no_images(self, tmp_path):
         (tmp_path / "list.csv").write_text("file,label\n")
-        (only,) = look(tmp_path / "list.csv").issues["no examples"]
-        assert only.what == "There is not one image in it."
+        (issue,) = scan(tmp_path / "list.csv").issues["no examples"]
+        assert issue.message == "There is no image in it."
 
     @pytest.mark.parametrize("seed", range(10))
-    def test_of_each_class_at_least_one_image_is_learned_from(self, tmp_path, seed):
+    def test_of_each_class_at_least_one_image_is_in_training(self, tmp_path, seed):
         photos(tmp_path, {"many": 17, "two": 2, "one": 1, "another": 1}, 100 * seed)
         splits, _ = read_image_set(tmp_path, 8)
         assert set(splits["train"].labels) == {"many", "two", "one", "another"}
         assert len(splits["valid"]) == len(splits["test"]) == 1
 
     def test_too_few_images(self, tmp_path):
-        with pytest.raises(UserError, match="at least 4 are needed, one of each class to learn from"):
+        with pytest.raises(UserError, match="at least 4 are needed: one of each class for train"):
             read_image_set(photos(tmp_path, {"a": 1, "b": 1}), image_size=8)
 
 
 class TestTwice:
-    def test_equal_images_stay_together_and_are_told(self, tmp_path):
+    def test_equal_images_stay_together_and_are_reported(self, tmp_path):
         photos(tmp_path, {"a": 40, "b": 40})
         for number in range(40):  # a copy of each in another format
             Image.open(tmp_path / "a" / f"{number:03}.png").save(tmp_path / "a" / f"copy{number:03}.bmp")
         splits, report = read_image_set(tmp_path, image_size=8)
         assert dict(report.counts) == {"duplicate image": 40}
-        shown = {name: {each.tobytes() for each in split.pixels} for name, split in splits.items()}
-        assert not shown["train"] & shown["test"]
-        assert not shown["train"] & shown["valid"]
+        pixels_of = {name: {each.tobytes() for each in split.pixels} for name, split in splits.items()}
+        assert not pixels_of["train"] & pixels_of["test"]
+        assert not pixels_of["train"] & pixels_of["valid"]
 
-    def test_the_order_of_copies_changes_nobodys_split(self, tmp_path):
+    def test_the_order_of_copies_changes_no_split(self, tmp_path):
         photos(tmp_path, {"a": 40, "b": 40})
         for number in range(40):
             Image.open(tmp_path / "a" / f"{number:03}.png").save(tmp_path / "a" / f"x{number:03}.bmp")
@@ -408,22 +414,22 @@ class TestTwice:
         for split in ("valid", "test"):
             assert {each.tobytes() for each in before[split].pixels} == {each.tobytes() for each in after[split].pixels}
 
-    def test_a_image_in_two_splits_is_reported(self, tmp_path):
+    def test_an_image_in_two_splits_is_reported(self, tmp_path):
         photos(tmp_path / "train", {"a": 3, "b": 3})
         photos(tmp_path / "test", {"a": 3, "b": 3}, first=50)
         save(tmp_path / "test" / "a" / "seen.png", 1)
         _, report = read_image_set(tmp_path, image_size=8)
         assert dict(report.counts) == {"image in two splits": 1}
-        finding = report.issues["image in two splits"][0]
-        assert finding.location.file == str(tmp_path / "test" / "a" / "seen.png")
-        assert str(tmp_path / "train" / "a" / "000.png") in finding.what
+        issue = report.issues["image in two splits"][0]
+        assert issue.location.file == str(tmp_path / "test" / "a" / "seen.png")
+        assert str(tmp_path / "train" / "a" / "000.png") in issue.message
 
-    def test_a_image_with_two_labels_is_reported(self, tmp_path):
+    def test_an_image_with_two_labels_is_reported(self, tmp_path):
         photos(tmp_path, {"a": 3, "b": 3})
         save(tmp_path / "b" / "x.png", 1)
         _, report = read_image_set(tmp_path, image_size=8)
         assert dict(report.counts) == {"duplicate image": 1, "conflicting labels": 1}
-        assert "Here it is 'b'" in report.issues["conflicting labels"][0].what
+        assert "Its label is 'b' here" in report.issues["conflicting labels"][0].message
 
 
 ROWS = [(f"images/图{number}.png", "猫" if number % 2 else "狗") for number in range(10)]
@@ -440,7 +446,7 @@ LISTS = {
 
 class TestLists:
     @pytest.mark.parametrize("name", LISTS)
-    def test_paths_are_read_from_where_the_list_lies(self, tmp_path, name, monkeypatch):
+    def test_paths_are_relative_to_the_list(self, tmp_path, name, monkeypatch):
         for number, (file, _) in enumerate(ROWS):
             save(tmp_path / file, number)
         (tmp_path / name).write_text(LISTS[name], encoding="utf-8")
@@ -452,8 +458,8 @@ class TestLists:
         assert not report.counts
         assert report.files == [str(tmp_path / name)]
 
-    def test_what_is_strange_among_texts_is_usual_among_images(self, tmp_path):
-        """A name is longer than its label, and an image that is listed twice is told of as an image."""
+    def test_issues_of_texts_do_not_apply_to_images(self, tmp_path):
+        """A name is longer than its label, and an image that is listed twice is reported as an image."""
         names = [f"{'long' * 20}/{number}.png" for number in range(6)]
         for number, name in enumerate(names):
             save(tmp_path / name, number)
@@ -470,7 +476,7 @@ class TestLists:
         (tmp_path / "list.tsv").write_text(lines)
         assert scan_image_set(tmp_path / "list.tsv", 8).splits["train"].examples.labels == ("a",) * 4
 
-    def test_a_name_without_an_ending_promises_nothing(self, tmp_path):
+    def test_a_name_without_a_suffix_implies_no_format(self, tmp_path):
         save(tmp_path / "a.png", 1).rename(tmp_path / "a")
         (tmp_path / "list.csv").write_text("a,one\n")
         assert not scan_image_set(tmp_path / "list.csv", 8).report.counts
@@ -490,7 +496,7 @@ class TestLists:
         splits, _ = read_image_set(tmp_path / "list.tsv", image_size=8)
         assert {label for each in splits.values() for label in each.labels} == {"café", "tea"}
 
-    def test_what_is_wrong_is_told_with_the_line(self, tmp_path):
+    def test_errors_have_the_line(self, tmp_path):
         for number, (file, _) in enumerate(ROWS):
             save(tmp_path / file, number)
         lines = LISTS["list.csv"].split("\n")
@@ -501,14 +507,16 @@ class TestLists:
         (tmp_path / "list.csv").write_text("\n".join(lines), encoding="utf-8")
         _, report = read_image_set(tmp_path / "list.csv", image_size=8)
         assert account(report) == (10, 6, 0, 4)
-        places = {kind: [finding.location.line for finding in each] for kind, each in report.issues.items()}
+        lines_of = {kind: [issue.location.line for issue in each] for kind, each in report.issues.items()}
         expected = {"unreadable image": [3], "empty field": [5], "wrong column count": [7], "not an image": [8]}
-        assert places == expected
+        assert lines_of == expected
         with pytest.raises(UserError) as caught:
             read_image_set(tmp_path / "list.csv", 8, policy=STRICT)
         assert caught.value.location.startswith(str(tmp_path / "list.csv"))
 
-    @pytest.mark.parametrize(("name", "words"), [("a.png", "one image, not a set"), ("a.dat", "which kind of list")])
+    @pytest.mark.parametrize(
+        ("name", "words"), [("a.png", "one image, not a set"), ("a.dat", "format of this list is unknown")]
+    )
     def test_files_that_are_no_lists(self, tmp_path, name, words):
         save(tmp_path / "a.png").rename(tmp_path / name)
         with pytest.raises(UserError, match=words):
@@ -534,7 +542,7 @@ class TestMnist:
             (folder / f"{stem}-labels{dot}idx1-ubyte{suffix}").write_bytes(pack(idx_file(labels)))
         return pixels
 
-    @pytest.mark.parametrize(("ending", "dot"), [("", "-"), (".gz", "-"), ("", ".")])
+    @pytest.mark.parametrize(("suffix", "dot"), [("", "-"), (".gz", "-"), ("", ".")])
     def test_as_published_packed_or_unpacked(self, tmp_path, suffix, dot):
         pixels = self.write(tmp_path, suffix, dot)
         splits, report = read_image_set(tmp_path)
@@ -557,15 +565,15 @@ class TestMnist:
         assert splits["train"].pixels.shape == (38, 12, 12, 3)
         assert (splits["train"].pixels[..., 0] == splits["train"].pixels[..., 2]).all()
 
-    def test_what_looks_alike_in_the_wanted_size_is_alike(self):
+    def test_images_with_equal_resized_pixels_are_duplicates(self):
         pixels = np.zeros((2, 28, 28, 1), np.uint8)
-        pixels[1, 3, 3] = 1  # too little to be seen when it is shrunk
+        pixels[1, 3, 3] = 1  # too small a difference to be visible after downscaling
         packed = PackedImages(pixels, ("0", "0"), "train-images")
-        small, whole = (resize_packed(packed, side, 1, DataReport()) for side in (4, 28))
-        assert len(set(small.stored)) == len(set(whole.stored)) == len(set(whole.seen)) == 2
-        assert len(set(small.seen)) == 1
+        small, whole = (resize_packed(packed, size, 1, DataReport()) for size in (4, 28))
+        assert len(set(small.file_digests)) == len(set(whole.file_digests)) == len(set(whole.pixel_digests)) == 2
+        assert len(set(small.pixel_digests)) == 1
 
-    def test_the_size_changes_nobodys_split(self, tmp_path):
+    def test_the_size_changes_no_split(self, tmp_path):
         self.write(tmp_path)
         assert read_image_set(tmp_path)[0]["valid"].names == read_image_set(tmp_path, 9)[0]["valid"].names
 
@@ -575,14 +583,14 @@ class TestMnist:
             (lambda content: content[:-1], "Expected 1,456 bytes, found 1,455."),
             (lambda content: content + b"x", "Expected 1,456 bytes, found 1,457 or more."),
             (lambda content: content[:10], "Expected at least 16 bytes, found 10."),
-            (lambda content: b"\0\0\x0d\3" + content[4:], "the bytes 00 00 08 03, found 00 00 0d 03"),
-            (lambda content: content[:4] + b"\xff" * 12, "claims to hold 4,294,967,295 x"),
-            (lambda content: content[:4] + b"\0" * 4 + content[8:16], "claims to hold 0 x"),
+            (lambda content: b"\0\0\x0d\3" + content[4:], "the first bytes 00 00 08 03, found 00 00 0d 03"),
+            (lambda content: content[:4] + b"\xff" * 12, "header claims 4,294,967,295 x"),
+            (lambda content: content[:4] + b"\0" * 4 + content[8:16], "header claims 0 x"),
             (lambda content: b"", "Expected at least 16 bytes, found 0."),
         ],
     )
-    @pytest.mark.parametrize("ending", ["", ".gz"])
-    def test_what_is_wrong_is_told_in_bytes(self, tmp_path, change, words, suffix):
+    @pytest.mark.parametrize("suffix", ["", ".gz"])
+    def test_errors_state_the_number_of_bytes(self, tmp_path, change, words, suffix):
         self.write(tmp_path, suffix)
         path = tmp_path / f"train-images-idx3-ubyte{suffix}"
         whole = gzip.decompress(path.read_bytes()) if suffix else path.read_bytes()
@@ -605,7 +613,7 @@ class TestMnist:
         with pytest.raises(UserError, match=f"There is no {missing}"):
             read_image_set(tmp_path)
 
-    def test_without_images_to_test_on_some_are_held_out(self, tmp_path):
+    def test_without_test_images_some_are_held_out(self, tmp_path):
         self.write(tmp_path)
         for path in tmp_path.glob("t10k*"):
             path.unlink()
@@ -671,7 +679,7 @@ class TestCifar:
             ("data_batch_2.bin", lambda content: b"\x0a" + content[1:], "Image 0 has the label 10, but there are 10"),
         ],
     )
-    def test_what_is_wrong_with_a_batch(self, tmp_path, name, change, words):
+    def test_errors_of_a_batch(self, tmp_path, name, change, words):
         self.write_binary(tmp_path)
         (tmp_path / name).write_bytes(change((tmp_path / name).read_bytes()))
         with pytest.raises(UserError, match=words) as caught:
@@ -691,8 +699,8 @@ class TestCifar:
         [
             ("[1, 2, 3]", "a list of 4 labels, found 3"),
             ('{"a": 1}', "a list of 4 labels, found no list"),
-            ("[0, 1, 2, 10]", "from 0 to 9, found 10 at place 3"),
-            ("[0, true, 2, 3]", "found True at place 1"),
+            ("[0, 1, 2, 10]", "from 0 to 9, found 10 at index 3"),
+            ("[0, true, 2, 3]", "found True at index 1"),
             ("[0, 1", "cannot be read"),
         ],
     )
@@ -708,23 +716,23 @@ class TestCifar:
         with pytest.raises(UserError, match=r"There is no train_labels.json"):
             read_image_set(tmp_path)
 
-    @pytest.mark.parametrize(("width", "told"), [(9, "9"), (33 * 33, "1,089"), (33 * 32, "1,056")])
-    def test_sprites_of_another_size(self, tmp_path, width, told):
+    @pytest.mark.parametrize(("width", "found"), [(9, "9"), (33 * 33, "1,089"), (33 * 32, "1,056")])
+    def test_sprites_of_another_size(self, tmp_path, width, found):
         self.write_sprites(tmp_path, "labels")
         noise(0, (width, 32)).save(tmp_path / "data_batch_1.png")
-        with pytest.raises(UserError, match=f"rows of 1,024 pixels, an image each, found {told}"):
+        with pytest.raises(UserError, match=f"rows of 1,024 pixels, an image each, found {found}"):
             read_image_set(tmp_path)
 
     def test_a_broken_sprite(self, tmp_path):
         self.write_sprites(tmp_path, "labels")
         whole = (tmp_path / "test_batch.png").read_bytes()
         (tmp_path / "test_batch.png").write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(UserError, match="damaged or cut off") as caught:
+        with pytest.raises(UserError, match="damaged or truncated") as caught:
             read_image_set(tmp_path)
         assert caught.value.location == str(tmp_path / "test_batch.png")
 
 
-class TestSideBySide:
+class TestParallelMap:
     def test_results_come_in_the_order_of_the_items_however_long_each_takes(self):
         def work(number: int) -> int:
             time.sleep(0.002 * (number % 3))
@@ -732,16 +740,16 @@ class TestSideBySide:
 
         assert list(parallel_map(work, range(300), "counting")) == list(range(300))
 
-    def test_none_is_done_twice_however_many_are_handed_out_at_a_time(self, monkeypatch):
-        monkeypatch.setattr(image_loading, "AT_ONCE", 100)
-        monkeypatch.setattr(image_loading, "FEW", 7)
+    def test_no_item_is_processed_twice_for_any_number_of_items_per_task(self, monkeypatch):
+        monkeypatch.setattr(image_loading, "MAX_PENDING", 100)
+        monkeypatch.setattr(image_loading, "ITEMS_PER_TASK", 7)
         assert list(parallel_map(lambda item: item, range(2001), "counting")) == list(range(2001))
 
-    def test_even_a_few_are_shared_out(self):
+    def test_even_two_items_are_processed_in_parallel(self):
         meeting = threading.Barrier(2, timeout=10)
-        list(parallel_map(lambda item: meeting.wait(), range(2), "meeting"))  # alone, the first would wait in vain
+        list(parallel_map(lambda item: meeting.wait(), range(2), "meeting"))  # one thread alone would time out
 
-    def test_a_fault_ends_it(self):
+    def test_an_error_ends_it(self):
         def work(number: int) -> None:
             if number == 5:
                 raise UserError("stop")
@@ -752,9 +760,9 @@ class TestSideBySide:
 
 @pytest.mark.parametrize("count", [1, 5, 1024, 3000])
 def test_rows_move_up_without_a_second_copy(count):
-    places = [place for place in range(2 * count) if place % 2 or place > count]
+    kept = [row for row in range(2 * count) if row % 2 or row > count]
     rows = np.random.default_rng(1).integers(0, 256, (2 * count, 3), dtype=np.uint8)
-    expected = rows[places]
-    moved = compact_rows(rows, places)
+    expected = rows[kept]
+    moved = compact_rows(rows, kept)
     assert (moved == expected).all()
     assert np.shares_memory(moved, rows)

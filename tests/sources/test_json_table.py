@@ -13,11 +13,11 @@ from seq2see.sources.pair_files import read_pairs
 GOOD = '{"source": "a", "target": "b"}'
 
 
-def test_an_empty_text_is_called_as_its_key(tmp_path):
+def test_an_empty_text_is_named_by_its_key(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"file": "a.png", "caption": " "}\n{"text": "", "label": "good"}\n', encoding="utf-8")
-    told = [finding.what for finding in check([path]).issues["empty field"]]
-    assert told == ["The caption is empty.", "The text is empty."]
+    messages = [issue.message for issue in check([path]).issues["empty field"]]
+    assert messages == ["The caption is empty.", "The text is empty."]
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_number_as_a_label_is_the_text_it_is_written_as(table, number):
 
 
 @pytest.mark.parametrize(
-    "line, place, kind, word",
+    "line, position, kind, word",
     [
         ('{"source": "a", "target": }', "2:27", "invalid JSON", "Expecting value"),
         ('{"source": "a" "target": "b"}', "2:16", "invalid JSON", "Expecting"),
@@ -77,11 +77,11 @@ def test_a_number_as_a_label_is_the_text_it_is_written_as(table, number):
         ('{"text": "a", "label": true}', "2:15", "wrong type", "true or false"),
     ],
 )
-def test_a_bad_line_is_told_with_line_column_and_key(table, line, place, kind, word):
+def test_a_bad_line_is_reported_with_line_column_and_key(table, line, position, kind, word):
     with pytest.raises(UserError) as caught:
         read_pairs([write(table, GOOD, line, '{"source": "c", "target": "d"}')])
-    assert caught.value.location == f"{table}:{place}"
-    assert word in caught.value.what
+    assert caught.value.location == f"{table}:{position}"
+    assert word in caught.value.message
     report = check([table])
     assert list(report.counts) == [kind]
     assert (report.read, report.kept, report.rejected) == (3, 2, 1)
@@ -105,7 +105,7 @@ def test_a_byte_order_mark_alone_in_a_text_is_nothing(table):
     assert dict(report.counts) == {"blank record": 1, "empty field": 1}
 
 
-def test_one_list_of_objects_is_answered_with_the_line_that_turns_it_into_lines(table):
+def test_the_error_for_one_list_of_objects_has_the_command_that_converts_it(table):
     for text in (f"[{GOOD}]", f"[\n{GOOD}\n]"):
         with pytest.raises(UserError) as caught:
             read_pairs([write(table, text)])
@@ -115,22 +115,22 @@ def test_one_list_of_objects_is_answered_with_the_line_that_turns_it_into_lines(
     assert "jq" not in caught.value.hint  # one line that is a list is no list of all objects
 
 
-def test_a_line_break_in_a_text_is_told(table):
+def test_a_line_break_in_a_text_is_reported(table):
     examples, report = read_pairs([write(table, '{"source": "a\\nb", "target": "c"}')])
     assert examples[0].source == "a\nb"
     assert list(report.counts) == ["embedded line break"]
 
 
 @pytest.mark.parametrize("keys", [("text", "label"), ("sentence", "label"), ("source", "target")])
-def test_a_text_and_its_label_may_be_called_so(tmp_path, keys):
+def test_columns_may_be_named_text_and_label(tmp_path, keys):
     path = tmp_path / "my.jsonl"
     path.write_text(json.dumps({keys[1]: "正面", "id": 1, keys[0]: "好"}) + "\n", encoding="utf-8")
     examples, _ = read_pairs([path])
     assert [(each.source, each.target) for each in examples] == [("好", "正面")]
 
 
-def test_what_to_do_is_told_in_the_words_of_the_file(table):
+def test_the_hint_has_the_keys_of_the_file(table):
     write(table, '{"file": "a.png"}', '{"file": "a.png", "caption": ["a", "b"]}')
-    found = {kind: listed[0].hint for kind, listed in check([table]).issues.items()}
-    assert found["missing key"] == "Every object needs the keys file and label."
-    assert found["wrong type"] == 'Write texts in quotes: {"file": "...", "caption": "..."}.'
+    hints = {kind: issues[0].hint for kind, issues in check([table]).issues.items()}
+    assert hints["missing key"] == "Every object needs the keys file and label."
+    assert hints["wrong type"] == 'Write texts in quotes: {"file": "...", "caption": "..."}.'

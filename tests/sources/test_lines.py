@@ -19,11 +19,11 @@ def read(path, content):
     return list(read_lines(path, report)), report
 
 
-def only(report, kind):
-    """The one finding there is."""
+def only_issue(report, kind):
+    """The only issue of a report."""
     assert list(report.counts) == [kind]
-    (finding,) = report.issues[kind]
-    return finding
+    (issue,) = report.issues[kind]
+    return issue
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def path(tmp_path):
     return tmp_path / "a.txt"
 
 
-def test_lines_are_numbered_from_one_and_know_their_byte_offset(path):
+def test_lines_are_numbered_from_one_and_have_their_byte_offset(path):
     lines, report = read(path, "é\n\nb我\nc".encode())
     assert [(line.number, line.offset, line.text) for line in lines] == [
         (1, 0, "é"),
@@ -56,10 +56,10 @@ def test_only_the_newline_ends_a_line(path, separator):
     assert [line.text for line in lines] == [f"a{separator}b", "c"]
 
 
-def test_one_carriage_return_belongs_to_the_line_end_and_is_counted(path):
+def test_one_carriage_return_belongs_to_the_line_ending_and_is_counted(path):
     lines, report = read(path, b"a\r\nb\r\r\n")
     assert [line.text for line in lines] == ["a", "b\r"]
-    assert only(report, "CRLF line endings").location.line == 1
+    assert only_issue(report, "CRLF line endings").location.line == 1
     assert report.counts["CRLF line endings"] == 2
 
 
@@ -67,12 +67,12 @@ def test_one_carriage_return_belongs_to_the_line_end_and_is_counted(path):
     "content, line",
     [(b"a\nb\r\nc\n", 2), (b"a\r\nb\r\nc\nd\r\n", 3), (b"a\r\nb\nc\nd", 1), (b"a\nb\r\nc\r\nd\ne\r\n", 1)],
 )
-def test_mixed_line_ends_are_told_at_the_first_of_the_rarer_kind(path, content, line):
+def test_mixed_line_endings_are_reported_at_the_first_of_the_rarer_kind(path, content, line):
     _, report = read(path, content)
     assert report.issues["mixed line endings"][0].location.line == line
 
 
-def test_an_unended_last_line_does_not_make_line_ends_mixed(path):
+def test_an_unended_last_line_does_not_make_line_endings_mixed(path):
     _, report = read(path, b"a\r\nb")
     assert list(report.counts) == ["CRLF line endings"]
 
@@ -80,17 +80,17 @@ def test_an_unended_last_line_does_not_make_line_ends_mixed(path):
 def test_a_byte_order_mark_at_the_start_is_removed_and_counted(path):
     lines, report = read(path, b"\xef\xbb\xbfa\nb\n")
     assert [(line.text, line.offset) for line in lines] == [("a", 3), ("b", 5)]
-    assert str(only(report, "byte order mark").location) == f"{path}:1"
+    assert str(only_issue(report, "byte order mark").location) == f"{path}:1"
 
 
 @pytest.mark.parametrize(
     "content, line, column",
     [("a\nb\ufeffc\n", 2, 2), ("\ufeffé\n\ufeffb\n", 2, 1), ("\ufeff\ufeffa", 1, 1), ("我\tb\ufeff", 1, 4)],
 )
-def test_a_byte_order_mark_inside_is_an_error_at_its_column(path, content, line, column):
+def test_an_embedded_byte_order_mark_is_an_error_at_its_column(path, content, line, column):
     lines, report = read(path, content.encode())
-    (finding,) = report.issues["embedded byte order mark"]
-    assert str(finding.location) == f"{path}:{line}:{column}"
+    (issue,) = report.issues["embedded byte order mark"]
+    assert str(issue.location) == f"{path}:{line}:{column}"
     assert [line.number for line in lines if not line.is_valid] == [line]
 
 
@@ -105,15 +105,15 @@ def test_a_byte_order_mark_alone_on_a_line_is_a_blank_line(path):
 @pytest.mark.parametrize("text", ["Hello you\nGood day\n", "\ufeffHello\n"])
 def test_wide_encodings_are_named_with_the_line_that_converts_them(path, encoding, text):
     lines, report = read(path, text.encode(encoding))
-    finding = only(report, "wrong encoding")
+    issue = only_issue(report, "wrong encoding")
     name = encoding.upper().replace("F-16-", "F-16").replace("F-32-", "F-32")
-    assert name in finding.what
-    assert "iconv -f UTF-" in finding.hint
-    assert str(path) in finding.hint
+    assert name in issue.message
+    assert "iconv -f UTF-" in issue.hint
+    assert str(path) in issue.hint
     assert not lines
 
 
-def test_chinese_utf_16_is_known_by_its_mark():
+def test_chinese_utf_16_is_detected_by_its_mark():
     assert wide_encoding("\ufeff我有一支笔".encode("utf-16-le")) == "UTF-16LE"
     assert wide_encoding("\ufeff我有一支笔".encode("utf-16-be")) == "UTF-16BE"
 
@@ -130,37 +130,37 @@ def test_chinese_utf_16_is_known_by_its_mark():
         (b"a\n\nb\xe2\x82", 3, 2, "0xE2"),  # cut short
     ],
 )
-def test_invalid_utf_8_is_told_with_line_column_and_byte(path, content, line, column, byte):
+def test_invalid_utf_8_is_reported_with_line_column_and_byte(path, content, line, column, byte):
     lines, report = read(path, content)
-    finding = only(report, "invalid UTF-8")
-    assert str(finding.location) == f"{path}:{line}:{column}"
-    assert byte in finding.what
-    assert content[finding.location.offset] == int(byte, 16)
+    issue = only_issue(report, "invalid UTF-8")
+    assert str(issue.location) == f"{path}:{line}:{column}"
+    assert byte in issue.message
+    assert content[issue.location.offset] == int(byte, 16)
     assert [line.number for line in lines if not line.is_valid] == [line]
 
 
 @pytest.mark.parametrize("content, line, column", [(b"a\0b\n", 1, 2), (b"a\nb\n\0", 3, 1), ("我\0\0\n".encode(), 1, 2)])
 def test_a_nul_is_an_error_at_its_column(path, content, line, column):
     lines, report = read(path, content)
-    finding = only(report, "NUL character")
-    assert str(finding.location) == f"{path}:{line}:{column}"
-    assert content[finding.location.offset] == 0
+    issue = only_issue(report, "NUL character")
+    assert str(issue.location) == f"{path}:{line}:{column}"
+    assert content[issue.location.offset] == 0
     assert not lines[line - 1].is_valid
 
 
 @pytest.mark.parametrize(
     ("content", "kind"), [("a\0\ufeff\n", "NUL character"), ("a\ufeff\0\n", "embedded byte order mark")]
 )
-def test_of_two_forbidden_characters_the_first_is_told(path, content, kind):
+def test_of_two_forbidden_characters_the_first_is_reported(path, content, kind):
     _, report = read(path, content.encode())
-    assert only(report, kind).location.column == 2
+    assert only_issue(report, kind).location.column == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"])
 def test_an_empty_file_has_0_lines(path, content):
     lines, report = read(path, content)
     assert not lines
-    assert report.issues["empty file"][0].what == "The file has 0 lines."
+    assert report.issues["empty file"][0].message == "The file has 0 lines."
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
@@ -173,16 +173,16 @@ def test_a_line_of_exactly_the_limit_is_read(path, end):
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_a_line_over_the_limit_is_an_error_and_reading_goes_on(path, end):
     lines, report = read(path, b"x" + end + b"a" * (MAX_BYTES + 1) + end + b"b" + end)
-    (finding,) = report.issues["line too long"]
-    assert str(finding.location) == f"{path}:2"
-    assert f"{MAX_BYTES + len(end):,} bytes" in finding.what
-    assert finding.text == "a" * 80
+    (issue,) = report.issues["line too long"]
+    assert str(issue.location) == f"{path}:2"
+    assert f"{MAX_BYTES + len(end):,} bytes" in issue.message
+    assert issue.text == "a" * 80
     assert [(line.number, line.is_valid) for line in lines] == [(1, True), (2, False), (3, True)]
     assert lines[2].text == "b"
     assert lines[2].offset == 1 + MAX_BYTES + 1 + 2 * len(end)
 
 
-def test_the_carriage_return_of_a_longest_line_may_come_in_a_piece_of_its_own():
+def test_the_carriage_return_of_a_longest_line_may_be_in_a_chunk_of_its_own():
     longest = b"x" * MAX_BYTES
     for chunks in ([longest, b"\r\nnext\n"], [longest + b"\r", b"\nnext\n"], [longest, b"\r", b"\nnext\n"]):
         report = DataReport()
@@ -193,9 +193,9 @@ def test_the_carriage_return_of_a_longest_line_may_come_in_a_piece_of_its_own():
         ]
 
 
-def test_what_is_kept_of_a_huge_line_does_not_decide_how_it_ends(path):
+def test_the_kept_part_of_a_huge_line_does_not_decide_its_line_ending(path):
     _, report = read(path, b"x" * 999 + b"\r" + b"x" * (2 * MAX_BYTES) + b"\n")
-    assert f"The line has {2 * MAX_BYTES + 1000:,} bytes" in only(report, "line too long").what
+    assert f"The line has {2 * MAX_BYTES + 1000:,} bytes" in only_issue(report, "line too long").message
     assert "CRLF line endings" not in report.counts
 
 
@@ -216,7 +216,7 @@ def test_a_huge_line_does_not_fill_the_memory(path):
     tracemalloc.stop()
     assert peak < 8 << 20
     assert len(lines) == 1
-    assert "41,943,040 bytes" in report.issues["line too long"][0].what
+    assert "41,943,040 bytes" in report.issues["line too long"][0].message
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\t\u3000\xa0", "\u200b\u200d\ufeff", "\u2060 \xad", "\x0b\x1c\u2028"])
@@ -225,7 +225,7 @@ def test_white_space_and_zero_width_characters_are_blank(text):
 
 
 @pytest.mark.parametrize("text", ["a", " 我", "\u200d.", "\u0301", "\x07", "\x00"])
-def test_whatever_can_be_read_is_not_blank(text):
+def test_visible_characters_are_not_blank(text):
     assert not is_blank(text)
 
 
@@ -233,10 +233,10 @@ def test_whatever_can_be_read_is_not_blank(text):
     some.text(some.sampled_from("a\n"), max_size=40),
     some.lists(some.integers(0, 40), max_size=4),
 )
-def test_where_the_pieces_are_cut_makes_no_difference(text, cuts):
+def test_chunk_boundaries_make_no_difference(text, cuts):
     content = text.encode()
-    places = sorted({0, len(content), *(place for place in cuts if place <= len(content))})
-    chunks = [content[start:end] for start, end in pairwise(places)]
+    boundaries = sorted({0, len(content), *(cut for cut in cuts if cut <= len(content))})
+    chunks = [content[start:end] for start, end in pairwise(boundaries)]
     lines = list(split_at_newlines(chunks))
     assert lines == list(split_at_newlines([content]))
     assert b"".join(raw + b"\n" * ended for _, raw, _, ended in lines) == content

@@ -24,11 +24,11 @@ FORMATS = {
 }
 
 
-@pytest.mark.parametrize("packing", ["", ".gz", ".xz", ".GZ"])
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".GZ"])
 @pytest.mark.parametrize("name", FORMATS)
-def test_the_format_follows_from_the_name(tmp_path, name, packing):
-    pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[packing.lower()]
-    path = tmp_path / (name + packing)
+def test_the_format_follows_from_the_name(tmp_path, name, suffix):
+    pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix.lower()]
+    path = tmp_path / (name + suffix)
     path.write_bytes(pack(FORMATS[name].encode()))
     examples, report = read_pairs([path])
     assert [(example.source, example.target) for example in examples] == [("a", "b"), ("c", "d")]
@@ -38,10 +38,10 @@ def test_the_format_follows_from_the_name(tmp_path, name, packing):
 
 @pytest.mark.parametrize("names", [("t.de.gz", "t.en"), ("s.txt", "t.txt"), ("source", "target.xz")])
 def test_two_files_are_source_lines_and_target_lines(tmp_path, names):
-    packers = {".gz": gzip.compress, ".xz": lzma.compress}
+    compress = {".gz": gzip.compress, ".xz": lzma.compress}
     paths = [tmp_path / name for name in names]
     for path, content in zip(paths, [b"a\nc\n", b"b\nd\n"], strict=True):
-        path.write_bytes(packers.get(path.suffix, bytes)(content))
+        path.write_bytes(compress.get(path.suffix, bytes)(content))
     examples, report = read_pairs(paths)
     assert [(example.source, example.target) for example in examples] == [("a", "b"), ("c", "d")]
     assert examples[1].location == f"{paths[0]}:2"
@@ -53,8 +53,8 @@ def test_two_files_are_source_lines_and_target_lines(tmp_path, names):
     [
         ([], "one file or two, not from 0"),
         (["a.de", "a.en", "a.fr"], "not from 3"),
-        (["a.dat"], "does not say which format"),
-        (["a"], "does not say which format"),
+        (["a.dat"], "The format is unknown"),
+        (["a"], "The format is unknown"),
         (["a.tsv", "b.tsv"], "this one is a table"),
         (["a.de", "b.csv.gz"], "this one is a table"),
     ],
@@ -81,7 +81,7 @@ def test_check_survives_any_bytes(tmp_path_factory, content, name):
     assert report.kept or report.first_error
 
 
-def test_a_test_file_that_was_learned_from_is_refused_unless_that_is_allowed(tmp_path):
+def test_test_sources_in_the_training_data_are_refused_unless_allowed(tmp_path):
     (tmp_path / "a.tsv").write_text("".join(f"source {number}\ttarget\n" for number in range(9)))
     files = {"paths": (str(tmp_path / "a.tsv"),), "test": (str(tmp_path / "a.tsv"),)}
     with pytest.raises(UserError, match=r"9 of 9 test sources .*corpus\.overlap=allow"):
@@ -89,18 +89,18 @@ def test_a_test_file_that_was_learned_from_is_refused_unless_that_is_allowed(tmp
     assert len(UserPairs(**files, overlap="allow").splits()["test"]) == 9
 
 
-def test_so_many_bad_pairs_are_left_out_as_is_said(tmp_path):
+def test_as_many_bad_pairs_are_skipped_as_the_setting_allows(tmp_path):
     (tmp_path / "a.tsv").write_text("".join(f"source {number}\ttarget\n" for number in range(9)) + "odd\nodd\n")
-    files = {"paths": (str(tmp_path / "a.tsv"),), "bad": "skip"}
+    files = {"paths": (str(tmp_path / "a.tsv"),), "on_error": "skip"}
     assert sum(map(len, UserPairs(**files, max_errors=2).splits().values())) == 9
-    with pytest.raises(UserError, match="2 pairs are bad and at most 1 may be skipped"):
+    with pytest.raises(UserError, match="2 pairs have errors, and at most 1 may be skipped"):
         UserPairs(**files, max_errors=1).splits()
 
 
-def test_of_labels_it_is_not_told_that_they_are_short(tmp_path):
+def test_short_labels_are_not_reported(tmp_path):
     (tmp_path / "a.tsv").write_text(
         "".join(f"a long text of {number} words{'.' * 20}\t{'ab'[number % 2]}\n" for number in range(9))
     )
-    for kind, told in ((UserPairs, 9), (UserLabeledTexts, 0)):
+    for kind, count in ((UserPairs, 9), (UserLabeledTexts, 0)):
         _, (report,) = kind(paths=(str(tmp_path / "a.tsv"),)).read()
-        assert report.counts["length ratio"] == told
+        assert report.counts["length ratio"] == count

@@ -40,9 +40,9 @@ SENTENCES = {
         "他每天喝两杯热茶",
         "he drinks two cups of hot tea every day",
     ),
-    "pairs": (Clause("be", NounPhrase("shoes", owner=HE), quality="new"), "他的鞋很新", "his shoes are new"),
+    "pairs": (Clause("be", NounPhrase("shoes", owner=HE), adjective="new"), "他的鞋很新", "his shoes are new"),
     "a pair": (
-        Clause("be", NounPhrase("shoes", determiner="that"), quality="new"),
+        Clause("be", NounPhrase("shoes", determiner="that"), adjective="new"),
         "那双鞋很新",
         "that pair of shoes is new",
     ),
@@ -67,17 +67,17 @@ SENTENCES = {
         "do you like cats?",
     ),
     "who": (Clause("like", NounPhrase("who"), NounPhrase("tea", "every")), "谁喜欢茶？", "who likes tea?"),
-    "message": (
-        Clause("buy", HE, NounPhrase("message"), tense="past", time="yesterday"),
+    "what": (
+        Clause("buy", HE, NounPhrase("what"), tense="past", time="yesterday"),
         "他昨天买了什么？",
         "what did he buy yesterday?",
     ),
-    "location": (
-        Clause("be", NounPhrase("cat", owner=ME), place=Place("location", "at")),
+    "where": (
+        Clause("be", NounPhrase("cat", owner=ME), place=Place("where", "at")),
         "我的猫在哪里？",
         "where is my cat?",
     ),
-    "where to": (Clause("go", YOU, goal=Place("location"), time="today"), "你今天去哪里？", "where do you go today?"),
+    "where to": (Clause("go", YOU, goal=Place("where"), time="today"), "你今天去哪里？", "where do you go today?"),
     "when": (Clause("swim", HE, time="when"), "他什么时候游泳？", "when does he swim?"),
     "how many": (Clause("have", YOU, NounPhrase("book", "how-many")), "你有几本书？", "how many books do you have?"),
     "whose": (
@@ -97,17 +97,17 @@ SENTENCES = {
         "he wants to listen to music",
     ),
     "family": (
-        Clause("be", NounPhrase("mother", owner=ME), quality="busy", degree="very"),
+        Clause("be", NounPhrase("mother", owner=ME), adjective="busy", degree="very"),
         "我妈妈非常忙",
         "my mother is very busy",
     ),
     "too": (
-        Clause("be", NounPhrase("pen", determiner="this"), quality="expensive", degree="too"),
+        Clause("be", NounPhrase("pen", determiner="this"), adjective="expensive", degree="too"),
         "这支笔太贵了",
         "this pen is too expensive",
     ),
     "was": (
-        Clause("be", ME, quality="tired", tense="past", time="yesterday", negated=True),
+        Clause("be", ME, adjective="tired", tense="past", time="yesterday", negated=True),
         "我昨天不累",
         "I was not tired yesterday",
     ),
@@ -146,7 +146,7 @@ SENTENCES = {
         "I like dogs but I do not like cats",
     ),
     "because": (
-        CompoundSentence("because", Clause("be", ME, quality="happy"), PEN),
+        CompoundSentence("because", Clause("be", ME, adjective="happy"), PEN),
         "因为我有一支笔，所以我很高兴",
         "I am happy because I have a pen",
     ),
@@ -154,7 +154,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("name", SENTENCES)
-def test_a_meaning_is_said_as_a_teacher_would_say_it(name):
+def test_a_meaning_is_realized_as_correct_sentences(name):
     meaning, chinese, english = SENTENCES[name]
     example = translate(meaning, ZH, EN)
     assert (example.source, example.target) == (chinese, english)
@@ -187,14 +187,14 @@ def test_a_reason_is_aligned_across_the_sentence():
     assert ("所以", "because") in linked(example, example.possible_links)
 
 
-def test_turning_the_direction_turns_the_links():
+def test_swapping_the_direction_swaps_the_links():
     for meaning, _, _ in SENTENCES.values():
         there, back = translate(meaning, ZH, EN), translate(meaning, EN, ZH)
         assert set(back.sure_links) == {(b, a) for a, b in there.sure_links}
         assert set(back.possible_links) == {(b, a) for a, b in there.possible_links}
 
 
-def test_english_spelling_rules_know_their_exceptions():
+def test_english_spelling_rules_have_their_exceptions():
     assert [PLURALS[noun] for noun in ("pen", "box", "child", "knife", "strawberry", "sheep")] == [
         "pens", "boxes", "children", "knives", "strawberries", "sheep",
     ]  # fmt: skip
@@ -205,7 +205,7 @@ def test_english_spelling_rules_know_their_exceptions():
     assert VERB_FORMS["await"].past == "waited"
 
 
-def test_denying_keeps_the_translation_a_function():
+def test_negation_keeps_the_translation_a_function():
     """After 没有 a bare noun means "a", after any other denial it means "in general"."""
     turns = Transformations(RandomChoice(generator(3, "turns")))
     apple = translate(turns.negative(Clause("eat", ME, NounPhrase("apple"))), ZH, EN)

@@ -70,7 +70,7 @@ def test_sizes_are_as_promised(corpus):
     }  # fmt: skip
 
 
-def test_no_sentence_is_in_two_places(everything):
+def test_no_sentence_is_in_two_splits(everything):
     assert len({example.source for example in everything}) == len(everything)
     assert len({example.target for example in everything}) == len(everything)
 
@@ -205,7 +205,7 @@ def test_words_for_roles_are_only_subjects_in_training(accepted):
         assert any(role == "object" and word in splits.SUBJECT_ONLY for role, word in content_words(meaning))
 
 
-def test_only_the_object_of_a_deed_is_a_new_role():
+def test_only_the_object_of_a_verb_is_a_new_role():
     nurse = NounPhrase("nurse")
     assert splits.split_of(Clause("see", NounPhrase("Tom"), nurse)) == "roles"
     assert splits.split_of(Clause("be", NounPhrase("Tom"), nurse)) == ""
@@ -248,6 +248,6 @@ def test_a_language_cannot_be_translated_into_itself():
         read_tree(PocketCorpus, {"source": "en"})
 
 
-def test_an_unknown_language_is_told_in_words():
+def test_an_unknown_language_is_a_clear_error():
     with pytest.raises(UserError, match="source"):
         read_tree(PocketCorpus, {"source": "fr"})

@@ -13,7 +13,7 @@ ME, PEN = NounPhrase("I"), NounPhrase("pen")
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_every_split_is_balanced_and_no_text_stands_in_two(language):
+def test_every_split_is_balanced_and_no_text_is_in_two(language):
     splits = PocketTense(language=language, size=200).splits()
     assert {name: len(examples) for name, examples in splits.items()} == {
         "train": 200, "valid": HELD_OUT, "test": HELD_OUT
@@ -31,13 +31,13 @@ def test_words_for_a_time_do_not_give_it_away():
     assert not any(word in text for text in chinese for word in ("昨天", "明天", "上周", "明年"))
 
 
-def test_the_label_is_the_tense_of_a_deed():
+def test_the_label_is_the_tense_of_a_verb():
     assert tense_label(Clause("read", ME, PEN, tense="past")) == "past"
     assert tense_label(Clause("read", ME, PEN)) == "usual"
     assert tense_label(Clause("read", ME, PEN, modal="can")) == ""
-    assert tense_label(Clause("be", ME, quality="tall")) == ""
+    assert tense_label(Clause("be", ME, adjective="tall")) == ""
 
 
-def test_more_sentences_change_nothing_that_is_tested():
+def test_more_sentences_do_not_change_the_held_out_splits():
     small, large = PocketTense(size=40).splits(), PocketTense(size=80).splits()
     assert small["test"] == large["test"]

@@ -52,7 +52,7 @@ def bars(monkeypatch):
     return made
 
 
-def test_a_bar_appears_once_it_takes_long_and_goes_even_after_a_fault(bars, monkeypatch):
+def test_a_bar_appears_after_a_delay_and_disappears_even_after_an_error(bars, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     with contextlib.suppress(KeyboardInterrupt), progress_bar("reading", 10, Clock(0.6)) as advance:
         advance(3)
@@ -73,7 +73,7 @@ def test_there_is_none_for_a_moment_or_in_a_log(bars, monkeypatch, stream, secon
     assert not bars
 
 
-def test_the_bar_says_what_is_read_and_how_far_it_is(monkeypatch):
+def test_the_bar_shows_the_task_and_its_progress(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "80")

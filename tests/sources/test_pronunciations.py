@@ -49,7 +49,7 @@ def test_apostrophes_hyphens_and_dots_belong_to_the_spelling(tmp_path, word):
 
 
 @pytest.mark.parametrize("word", ["3d", "café", "Tomato", "a_b", "(paren", "co(2)-op", "a(x)"])
-def test_other_signs_are_left_out_and_counted(tmp_path, word):
+def test_words_with_unsupported_characters_are_skipped_and_counted(tmp_path, word):
     words, report = read(tmp_path, f"a AH0\n{word} K AH0\n")
     assert list(words) == ["a"]
     assert books(report) == (2, 1, 1, 0)
@@ -61,7 +61,7 @@ def test_a_pronunciation_that_comes_twice_counts_once(tmp_path):
     words, report = read(tmp_path, "a AH0\na(2) EY1\na(3) AH0\n")
     assert list(words["a"]) == ["AH0", "EY1"]
     assert books(report) == (3, 2, 1, 0)
-    assert "cmudict.dict:1" in report.issues["duplicate pronunciation"][0].what
+    assert "cmudict.dict:1" in report.issues["duplicate pronunciation"][0].message
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_pronunciation_that_comes_twice_counts_once(tmp_path):
         (b"odd \xff AE1", "0xFF is not UTF-8"),
     ],
 )
-def test_a_faulty_line_is_rejected_with_its_place(tmp_path, line, words):
+def test_an_invalid_line_is_rejected_with_its_location(tmp_path, line, words):
     _, report = read(tmp_path, b"a AH0\n" + line + b"\nb B IY1\n")
     assert books(report) == (3, 2, 0, 1)
     with pytest.raises(UserError, match=words) as caught:
@@ -87,7 +87,7 @@ def test_a_faulty_line_is_rejected_with_its_place(tmp_path, line, words):
 @pytest.mark.parametrize("text", ["", ";;; nothing else\n", "3d AH0\n"])
 def test_a_file_without_words_is_an_error(tmp_path, text):
     _, report = read(tmp_path, text)
-    with pytest.raises(UserError, match=r"0 lines|not one word"):
+    with pytest.raises(UserError, match=r"0 lines|no word"):
         report.raise_for_errors(ErrorPolicy())
 
 
@@ -97,7 +97,7 @@ def test_any_bytes_are_accounted_for(tmp_path_factory, content):
     assert report.read == report.kept + report.skipped + report.rejected
 
 
-def test_a_line_that_is_no_text_is_rejected_and_told_once(tmp_path):
+def test_a_line_that_is_no_text_is_rejected_and_reported_once(tmp_path):
     (tmp_path / "a.dict").write_bytes(b"c\xffat K AE1 T\n")
     report = DataReport()
     assert not read_dictionary(tmp_path / "a.dict", report)
@@ -122,7 +122,7 @@ def test_of_a_real_dictionary_5000_words_are_tested():
 
 
 @pytest.mark.parametrize("count, valid, test", [(3, 1, 1), (20, 1, 1), (400, 8, 20), (1000, 20, 50), (2000, 23, 61)])
-def test_so_many_words_are_held_out(monkeypatch, count, valid, test):
+def test_the_number_of_held_out_words(monkeypatch, count, valid, test):
     monkeypatch.setattr(pronunciations, "TEST", 61)
     monkeypatch.setattr(pronunciations, "VALID", 23)
     words = numbered(count)
@@ -136,7 +136,7 @@ def test_so_many_words_are_held_out(monkeypatch, count, valid, test):
     assert len(splits["train"]) == sum(len(words[word]) for word in learned)
 
 
-def test_every_pronunciation_is_learned_and_a_tested_word_has_all_right_answers():
+def test_every_pronunciation_is_a_training_example_and_a_held_out_word_has_all_references():
     words = {word: {"AH0": f"f:{word}", "EY1": "g"} for word in numbered(60)}
     splits = split_by_word(words)
     first = splits["train"][0]
@@ -148,7 +148,7 @@ def test_every_pronunciation_is_learned_and_a_tested_word_has_all_right_answers(
     assert Example("a", "b").all_references == ("b",)
 
 
-def test_the_division_depends_on_the_spellings_alone_and_is_fixed():
+def test_the_splits_depend_on_the_spellings_alone_and_are_fixed():
     words = numbered(60)
     backwards = dict(reversed(words.items()))
     splits = split_by_word(words)
@@ -166,6 +166,6 @@ def test_a_larger_dictionary_moves_no_word_between_valid_and_test():
     assert not {example.source for example in small["test"]} & sources["valid"]
 
 
-def test_too_few_words_to_divide_are_told():
+def test_too_few_words_to_split_are_an_error():
     with pytest.raises(UserError, match="2 different words, and at least 3"):
         split_by_word(numbered(2))

@@ -1,4 +1,4 @@
-"""The puzzles: right answers, links that are right, and splits that share nothing."""
+"""The puzzles: correct targets and links, and splits without overlap."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import read_tree
 from seq2see.sources.puzzle_corpus import PUZZLES, PuzzleCorpus
 
-ISSUE_KINDS = list(PUZZLES)
+NAMES = list(PUZZLES)
 
 
 def example_of(puzzle: str, seed: int, size: int):
     return PUZZLES[puzzle](np.random.default_rng(seed), size)
 
 
-@pytest.fixture(scope="module", params=ISSUE_KINDS)
+@pytest.fixture(scope="module", params=NAMES)
 def corpus(request):
     return request.param, PuzzleCorpus(puzzle=request.param, size=3_001).splits()
 
 
 @given(st.sampled_from(["copy", "reverse", "sort"]), st.integers(0, 99), st.integers(1, 23))
-def test_the_answer_is_what_python_says(puzzle, seed, size):
+def test_the_target_is_what_python_computes(puzzle, seed, size):
     example = example_of(puzzle, seed, size)
     items = example.source.split(" ")
     references = {"copy": items, "reverse": list(reversed(items)), "sort": sorted(items)}
@@ -49,7 +49,7 @@ def test_equal_digits_keep_their_order_when_sorted():
 
 
 @given(st.integers(0, 99), st.integers(1, 8))
-def test_sums_are_right_and_the_longer_number_has_as_many_digits_as_asked(seed, size):
+def test_sums_are_right_and_the_longer_number_has_the_given_number_of_digits(seed, size):
     example = example_of("add", seed, size)
     first, second = example.source.split("+")
     assert int(first) + int(second) == int(example.target)
@@ -85,7 +85,7 @@ def test_the_other_splits_do_not_depend_on_the_size_of_training(corpus):
     assert all(smaller[name] == splits[name] for name in ("valid", "test", "length"))
 
 
-def test_the_division_is_fixed_once_and_for_all():
+def test_the_splits_are_fixed_once_and_for_all():
     splits = PuzzleCorpus(puzzle="add", size=1).splits()
     # Another version of seq2see must test on the same examples.
     ends = {name: (splits[name][0].source, splits[name][-1].source) for name in ("valid", "test", "length")}
@@ -96,6 +96,6 @@ def test_the_division_is_fixed_once_and_for_all():
     }
 
 
-def test_a_misspelled_puzzle_is_told_in_words():
+def test_a_misspelled_puzzle_is_a_clear_error():
     with pytest.raises(UserError, match="puzzle"):
         read_tree(PuzzleCorpus, {"puzzle": "revers"})

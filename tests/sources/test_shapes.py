@@ -32,7 +32,7 @@ def test_a_shape_lies_within_its_radius_and_no_two_are_alike(name):
     assert min(others) > 80
 
 
-def test_turning_turns():
+def test_rotation_rotates():
     assert np.abs(covered("bar", turn=np.pi / 2) - covered("bar").T).max() < 1e-3
     assert np.abs(covered("moon", turn=np.pi / 2) - np.rot90(covered("moon"), -1)).max() < 1e-3
     assert covered("square", turn=0.3).sum() == pytest.approx(covered("square").sum(), rel=0.01)
@@ -54,7 +54,7 @@ def test_images_show_what_their_captions_say():
             assert word not in caption or share < 0.55, caption
 
 
-def test_all_words_are_drawn_about_as_often_and_a_split_has_lots_of_its_own():
+def test_all_words_are_about_equally_frequent_and_each_split_has_its_own_seed():
     scenes = Scenes.sample(5000, 1, "train")
     for drawn, words in ((scenes.shape_ids, SHAPE_NAMES), (scenes.colors, COLORS), (scenes.sizes, SIZES)):
         counts = np.bincount(drawn, minlength=len(words))
@@ -63,7 +63,7 @@ def test_all_words_are_drawn_about_as_often_and_a_split_has_lots_of_its_own():
     assert len(set(scenes.captions)) > 900
 
 
-def test_the_same_images_are_drawn_for_everybody_and_more_of_them_change_no_other_split():
+def test_the_images_are_reproducible_and_more_of_them_change_no_other_split():
     small, large = (ShapesCorpus(size=size).images(16, 3)[0] for size in (40, 300))
     assert small["test"].fingerprint == large["test"].fingerprint
     assert (small["train"].pixels == large["train"].pixels[:40]).all() or len(small["train"]) == 40

@@ -16,7 +16,7 @@ def write(path, text):
     return path
 
 
-def books(report):
+def record_counts(report):
     """(read, kept, skipped, rejected), after checking that they balance."""
     assert report.read == report.kept + report.skipped + report.rejected
     return report.read, report.kept, report.skipped, report.rejected
@@ -32,7 +32,7 @@ def columns(tmp_path):
     return tmp_path / "a.de", tmp_path / "a.en"
 
 
-def test_a_clean_tsv_gives_its_pairs_and_no_finding(tsv):
+def test_a_clean_tsv_gives_its_pairs_and_no_issue(tsv):
     examples, report = read_pairs([write(tsv, "a b\tc\n我\tI\n x \ty")])
     assert [(example.source, example.target) for example in examples] == [
         ("a b", "c"),
@@ -40,7 +40,7 @@ def test_a_clean_tsv_gives_its_pairs_and_no_finding(tsv):
         (" x ", "y"),
     ]
     assert examples[1].location == f"{tsv}:2"
-    assert books(report) == (3, 3, 0, 0)
+    assert record_counts(report) == (3, 3, 0, 0)
     assert not report.counts
 
 
@@ -56,7 +56,7 @@ def test_a_first_line_that_names_the_columns_is_no_pair(tsv, head):
     examples, report = read_pairs([write(tsv, f"{head}\n好\tgood{more}\ntext\tlabel{more}\n")])
     assert [(example.source, example.target) for example in examples] == [("好", "good"), ("text", "label")]
     assert examples[0].location == f"{tsv}:2"
-    assert books(report) == (2, 2, 0, 0)
+    assert record_counts(report) == (2, 2, 0, 0)
 
 
 def test_a_first_line_that_names_one_column_is_a_pair(tsv):
@@ -66,7 +66,7 @@ def test_a_first_line_that_names_one_column_is_a_pair(tsv):
     assert [(example.source, example.target) for example in examples] == [("word", "text"), ("a", "b")]
 
 
-def test_a_tsv_knows_no_quotes(tsv):
+def test_a_tsv_has_no_quotes(tsv):
     examples, _ = read_pairs([write(tsv, '"a\tb"\nc\t"d"\n')])
     assert (examples[0].source, examples[0].target) == ('"a', 'b"')
 
@@ -86,29 +86,29 @@ def test_a_wrong_number_of_columns_is_an_error_at_its_line(tsv, text, line, expe
     with pytest.raises(UserError) as caught:
         read_pairs([write(tsv, text)])
     assert caught.value.location == f"{tsv}:{line}"
-    assert caught.value.what == f"Expected {expected} columns, found {found}."
+    assert caught.value.message == f"Expected {expected} columns, found {found}."
 
 
-def test_what_cannot_be_read_does_not_decide_how_many_columns_there_are(tsv):
+def test_invalid_lines_do_not_determine_the_column_count(tsv):
     report = check([write(tsv, "a\0\tb\tc\n" * 3 + "\t\t\n" * 3 + "a\tb\nc\td\n")])
-    assert books(report) == (8, 2, 3, 3)
+    assert record_counts(report) == (8, 2, 3, 3)
     assert dict(report.counts) == {"NUL character": 3, "blank record": 3}
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
-def test_a_side_is_called_as_the_header_calls_it(tmp_path, name):
+def test_an_empty_field_is_named_as_in_the_header(tmp_path, name):
     lines = ["Text,label", "a,b", "c,", ",d"]
     text = "\n".join(lines).replace(",", "\t" if name == "a.tsv" else ",")
-    told = [finding.what for finding in check([write(tmp_path / name, text)]).issues["empty field"]]
-    assert told == ["The label is empty.", "The text is empty."]
+    messages = [issue.message for issue in check([write(tmp_path / name, text)]).issues["empty field"]]
+    assert messages == ["The label is empty.", "The text is empty."]
 
 
-def test_of_two_files_with_nothing_in_them_the_first_is_told(columns):
+def test_of_two_empty_files_the_first_is_reported(columns):
     report = check([write(path, "\n\n") for path in columns])
     assert report.issues["no examples"][0].location.file == str(columns[0])
 
 
-def test_a_file_with_nothing_in_it_is_told_whatever_was_wrong_with_another(tmp_path):
+def test_an_empty_file_is_reported_even_after_errors_in_another(tmp_path):
     report = DataReport()
     scan_pairs([write(tmp_path / "a.tsv", "a\tb\nc\n")], report)
     scan_pairs([write(tmp_path / "b.tsv", "source\ttarget\n")], report)
@@ -120,11 +120,11 @@ def test_columns_are_counted_beyond_the_sample(tsv):
     lines = ["a\tb"] * 1500
     lines[1234] = "a"
     report = check([write(tsv, "\n".join(lines))])
-    assert [finding.location.line for finding in report.issues["wrong column count"]] == [1235]
+    assert [issue.location.line for issue in report.issues["wrong column count"]] == [1235]
 
 
 @pytest.mark.parametrize(
-    "text, place, side",
+    "text, position, column",
     [
         ("a\tb\n\tc\n", "2:1", "source"),
         ("a\tb\nabc\t\n", "2:5", "target"),
@@ -132,21 +132,21 @@ def test_columns_are_counted_beyond_the_sample(tsv):
         ("\ufeff\u200b \tb\nc\td\n", "1:1", "source"),  # the mark at the start of the file is removed first
     ],
 )
-def test_an_empty_side_is_an_error_at_its_place(tsv, text, place, side):
+def test_an_empty_field_is_an_error_at_its_location(tsv, text, position, column):
     with pytest.raises(UserError) as caught:
         read_pairs([write(tsv, text)])
-    assert caught.value.location == f"{tsv}:{place}"
-    assert caught.value.what == f"The {side} is empty."
+    assert caught.value.location == f"{tsv}:{position}"
+    assert caught.value.message == f"The {column} is empty."
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t", " \t\u200b", "\u3000", "\t\t", "\ufeff"])
-def test_a_pair_with_two_empty_sides_is_skipped_and_counted(tsv, blank):
+def test_a_pair_with_two_empty_fields_is_skipped_and_counted(tsv, blank):
     examples, report = read_pairs([write(tsv, f"a\tb\n{blank}\nc\td\n")])
     assert [example.source for example in examples] == ["a", "c"]
     assert examples[1].location == f"{tsv}:3"
-    assert books(report) == (3, 2, 1, 0)
-    (finding,) = report.issues["blank record"]
-    assert finding.location.line == 2
+    assert record_counts(report) == (3, 2, 1, 0)
+    (issue,) = report.issues["blank record"]
+    assert issue.location.line == 2
 
 
 def test_skip_removes_the_whole_pair_from_aligned_files(columns):
@@ -154,8 +154,8 @@ def test_skip_removes_the_whole_pair_from_aligned_files(columns):
     write(columns[1], "one\n\nthree\nfour\n")
     examples, report = read_pairs(columns, ErrorPolicy("skip"))
     assert [(example.source, example.target) for example in examples] == [("eins", "one"), ("vier", "four")]
-    assert books(report) == (4, 2, 0, 2)
-    assert [str(finding.location) for finding in report.issues["empty field"]] == [
+    assert record_counts(report) == (4, 2, 0, 2)
+    assert [str(issue.location) for issue in report.issues["empty field"]] == [
         f"{columns[1]}:2:1",
         f"{columns[0]}:3:1",
     ]
@@ -165,7 +165,7 @@ def test_one_bad_line_in_an_aligned_file_rejects_the_pair_once(columns):
     columns[0].write_bytes(b"a\n\xff\nc\n")
     columns[1].write_bytes(b"x\n\xfe\nz\n")
     report = check(columns)
-    assert books(report) == (3, 2, 0, 1)
+    assert record_counts(report) == (3, 2, 0, 1)
     assert report.counts["invalid UTF-8"] == 2
 
 
@@ -174,7 +174,7 @@ def test_blank_lines_on_both_sides_are_skipped_as_one_pair(columns):
     write(columns[1], "x\n\u200b\nz\n")
     examples, report = read_pairs(columns)
     assert [(example.source, example.target) for example in examples] == [("a", "x"), ("c", "z")]
-    assert books(report) == (3, 2, 1, 0)
+    assert record_counts(report) == (3, 2, 1, 0)
 
 
 SENTENCES = [
@@ -190,33 +190,33 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize("side", [0, 1])
-@pytest.mark.parametrize("gone", range(len(SENTENCES)))
-def test_different_line_counts_name_both_files_both_counts_and_the_line(columns, side, gone):
+@pytest.mark.parametrize("missing", range(len(SENTENCES)))
+def test_different_line_counts_name_both_files_both_counts_and_the_line(columns, side, missing):
     texts = [list(SENTENCES), [sentence.upper() for sentence in SENTENCES]]
-    del texts[side][gone]
+    del texts[side][missing]
     for path, lines in zip(columns, texts, strict=True):
         write(path, "\n".join(lines) + "\n")
     with pytest.raises(UserError) as caught:
-        read_pairs(columns, ErrorPolicy("skip"))  # no policy can make up for a lost line
-    assert caught.value.location == f"{columns[0]}:{gone + 1}"
+        read_pairs(columns, ErrorPolicy("skip"))  # no policy compensates for a missing line
+    assert caught.value.location == f"{columns[0]}:{missing + 1}"
     counts = [8 - (side == 0), 8 - (side == 1)]
-    assert f"{columns[0]} has {counts[0]} lines and {columns[1]} has {counts[1]}" in caught.value.what
-    assert books(check(columns))[0] == 8
+    assert f"{columns[0]} has {counts[0]} lines and {columns[1]} has {counts[1]}" in caught.value.message
+    assert record_counts(check(columns))[0] == 8
 
 
-def test_the_parting_line_allows_for_one_language_being_longer():
+def test_the_divergence_line_allows_for_one_language_being_longer():
     source = [3, 30, 7, 12, 50, 9]
     target = [2 * length for length in source]
     del target[3]
     assert divergence_line(source, target) == 4
 
 
-def test_several_lines_lost_together_are_found():
+def test_several_consecutive_missing_lines_are_found():
     source = [3, 30, 7, 12, 50, 9, 80, 4, 22, 6]
     assert divergence_line(source, source[:4] + source[7:]) == 5
 
 
-def test_a_file_that_cannot_be_read_is_not_also_called_too_short(columns):
+def test_a_file_that_cannot_be_read_is_not_reported_as_too_short_too(columns):
     write(columns[0], "a\nb\n")
     write(columns[1], "")
     assert list(check(columns).counts) == ["empty file"]
@@ -226,6 +226,6 @@ def test_a_file_that_cannot_be_read_is_not_also_called_too_short(columns):
 
 
 @pytest.mark.parametrize("content", ["\n\n", " \n\t\n"])
-def test_a_file_of_blank_lines_holds_no_pair(tsv, content):
-    with pytest.raises(UserError, match="not one pair"):
+def test_a_file_of_blank_lines_has_no_pair(tsv, content):
+    with pytest.raises(UserError, match="no pair of texts"):
         read_pairs([write(tsv, content)])

@@ -12,8 +12,8 @@ from seq2see.sources.pair_files import read_pairs
 CLEAN = [("Where is it?", "Où est-ce ?"), ("Hello", "你好"), ("He said", "Il a dit\xa0: «\xa0allé\xa0»")]
 
 
-def findings_of(tmp_path, *pairs):
-    """Clean pairs, then those in question: the findings by kind, after seeing that every text was kept."""
+def issues_of(tmp_path, *pairs):
+    """The issues by kind of clean pairs and then these pairs, after checking that every text was kept."""
     path = tmp_path / "a.tsv"
     path.write_bytes("".join(f"{source}\t{target}\n" for source, target in [*CLEAN, *pairs]).encode())
     examples, report = read_pairs([path])
@@ -22,33 +22,33 @@ def findings_of(tmp_path, *pairs):
 
 
 @pytest.mark.parametrize("text", ["a\rb", "a\rb\rc"])
-def test_a_lone_carriage_return_is_kept_and_told(tmp_path, text):
-    assert findings_of(tmp_path, (text, "x")) == {"lone carriage return": ["4:2"]}
+def test_a_lone_carriage_return_is_kept_and_reported(tmp_path, text):
+    assert issues_of(tmp_path, (text, "x")) == {"lone carriage return": ["4:2"]}
 
 
 @pytest.mark.parametrize("letter", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x1f"])
-def test_separators_that_others_take_for_line_ends_are_told(tmp_path, letter):
-    assert findings_of(tmp_path, ("abc", f"x{letter}y")) == {"unusual line separator": ["4:6"]}
+def test_separators_that_others_treat_as_line_endings_are_reported(tmp_path, letter):
+    assert issues_of(tmp_path, ("abc", f"x{letter}y")) == {"unusual line separator": ["4:6"]}
 
 
 @pytest.mark.parametrize("letter", ["\x01", "\x07", "\x08", "\x1b", "\x7f", "\x80", "\x9f"])
-def test_other_control_characters_are_told(tmp_path, letter):
-    assert findings_of(tmp_path, ("abc", f"{letter}y")) == {"control character": ["4:5"]}
+def test_other_control_characters_are_reported(tmp_path, letter):
+    assert issues_of(tmp_path, ("abc", f"{letter}y")) == {"control character": ["4:5"]}
 
 
 def test_control_characters_are_escaped_in_the_report(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_bytes(b"a\x1b[31mb\tx\n")
-    finding = check([path]).issues["control character"][0]
-    assert finding.text == "a\\x1b[31mb"
-    assert "U+001B" in finding.what
+    issue = check([path]).issues["control character"][0]
+    assert issue.text == "a\\x1b[31mb"
+    assert "U+001B" in issue.message
 
 
 @pytest.mark.parametrize("original", ["café", "Où", "Ça", "naïve", "it’s", "“so", "«", "привет", "λόγος", "你好", "…"])
 @pytest.mark.parametrize("wrong", ["latin-1", "cp1252"])
-def test_utf_8_read_as_latin_1_is_told(tmp_path, original, wrong):
+def test_utf_8_read_as_latin_1_is_reported(tmp_path, original, wrong):
     mojibake = original.encode().decode(wrong)
-    assert findings_of(tmp_path, ("abc", mojibake))["mojibake"] == ["4:" + str(5 + _common(original, mojibake))]
+    assert issues_of(tmp_path, ("abc", mojibake))["mojibake"] == ["4:" + str(5 + _common(original, mojibake))]
 
 
 def _common(one: str, other: str) -> int:
@@ -72,11 +72,11 @@ def _common(one: str, other: str) -> int:
     ],
 )
 def test_honest_accents_are_no_mojibake(tmp_path, text):
-    assert findings_of(tmp_path, ("abc", text)) == {}
+    assert issues_of(tmp_path, ("abc", text)) == {}
 
 
 @pytest.mark.parametrize(
-    "source, target, told",
+    "source, target, is_reported",
     [
         ("ab", "x" * 19, True),
         ("ab", "x" * 18, False),
@@ -87,49 +87,51 @@ def test_honest_accents_are_no_mojibake(tmp_path, text):
         ("你你你", "x", False),
     ],
 )
-def test_a_length_ratio_over_nine_is_told(tmp_path, source, target, told):
-    assert findings_of(tmp_path, (source, target)) == ({"length ratio": ["4"]} if told else {})
+def test_a_length_ratio_over_nine_is_reported(tmp_path, source, target, is_reported):
+    assert issues_of(tmp_path, (source, target)) == ({"length ratio": ["4"]} if is_reported else {})
 
 
-def test_equal_texts_are_told(tmp_path):
-    assert findings_of(tmp_path, ("same", "same"), ("Same", "same")) == {"identical source and target": ["4"]}
+def test_equal_texts_are_reported(tmp_path):
+    assert issues_of(tmp_path, ("same", "same"), ("Same", "same")) == {"identical source and target": ["4"]}
 
 
-def test_a_pair_that_was_there_before_is_told_with_its_first_place(tmp_path):
-    found = findings_of(tmp_path, ("a", "b"), ("a", "c"), ("a", "b"), ("Hello", "你好"), ("a", "b"))
+def test_a_duplicate_pair_is_reported_with_its_first_location(tmp_path):
+    found = issues_of(tmp_path, ("a", "b"), ("a", "c"), ("a", "b"), ("Hello", "你好"), ("a", "b"))
     assert found == {"duplicate pair": ["6", "7", "8"]}
     duplicates = check([tmp_path / "a.tsv"]).issues["duplicate pair"]
-    assert [finding.what.rsplit(":")[-1] for finding in duplicates] == ["4.", "2.", "4."]
+    assert [issue.message.rsplit(":")[-1] for issue in duplicates] == ["4.", "2.", "4."]
 
 
 @pytest.mark.parametrize("token", ["</s>", "<pad>", "<bos>", "<eos>", "<unk>"])
-def test_the_text_of_a_special_token_is_told(tmp_path, token):
-    assert findings_of(tmp_path, ("abc", f"x {token}")) == {"special token text": ["4:7"]}
+def test_the_text_of_a_special_token_is_reported(tmp_path, token):
+    assert issues_of(tmp_path, ("abc", f"x {token}")) == {"special token text": ["4:7"]}
 
 
 @pytest.mark.parametrize("text", ["a < b", "<b>", "<padding>", "1 <2", "< pad >"])
 def test_other_angle_brackets_are_plain(tmp_path, text):
-    assert findings_of(tmp_path, ("abc", text)) == {}
+    assert issues_of(tmp_path, ("abc", text)) == {}
 
 
-def test_accents_written_in_two_ways_are_told_at_the_first_decomposed_text(tmp_path):
+def test_accents_written_in_two_ways_are_reported_at_the_first_decomposed_text(tmp_path):
     split = unicodedata.normalize("NFD", "été")
-    assert findings_of(tmp_path, ("a", "b"), ("summer", split), ("spring", split)) == {"mixed Unicode normalization": ["5"]}
+    assert issues_of(tmp_path, ("a", "b"), ("summer", split), ("spring", split)) == {
+        "mixed Unicode normalization": ["5"]
+    }
     assert check([tmp_path / "a.tsv"]).counts["mixed Unicode normalization"] == 2
 
 
-def test_what_is_written_in_one_way_only_hides_no_mixture(tmp_path):
-    """`CLEAN` has an é of one letter; behind it stands what has no accents at all."""
-    assert findings_of(tmp_path, ("summer", unicodedata.normalize("NFD", "été")), ("cat", "猫")) == {
+def test_texts_without_accents_do_not_hide_a_mixture(tmp_path):
+    """`CLEAN` has an é of one letter; after it there is a pair without accents."""
+    assert issues_of(tmp_path, ("summer", unicodedata.normalize("NFD", "été")), ("cat", "猫")) == {
         "mixed Unicode normalization": ["4"]
     }
 
 
-def test_where_a_text_stands_in_other_letters_no_column_is_told(tmp_path):
+def test_an_escaped_text_has_no_column(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('a,"say ""<eos>"""\n', encoding="utf-8")
-    (finding,) = check([path]).issues["special token text"]
-    assert str(finding.location) == f"{path}:1"
+    (issue,) = check([path]).issues["special token text"]
+    assert str(issue.location) == f"{path}:1"
 
 
 def test_one_normal_form_throughout_is_no_mixture(tmp_path):
@@ -142,5 +144,5 @@ def test_warnings_in_an_aligned_target_name_the_target_file(tmp_path):
     source, target = tmp_path / "a.de", tmp_path / "a.en"
     source.write_text("a\nb\n")
     target.write_text("x\ny\x07\n")
-    finding = check([source, target]).issues["control character"][0]
-    assert str(finding.location) == f"{target}:2:2"
+    issue = check([source, target]).issues["control character"][0]
+    assert str(issue.location) == f"{target}:2:2"

@@ -1,4 +1,4 @@
-"""Running text as a corpus: nothing is lost, the end is held out, and what is no text is refused."""
+"""Running text as a corpus: no character is lost, the end is held out, and invalid text is refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def joined(examples: list[Example]) -> str:
     return "".join(example.target for example in examples)
 
 
-def test_the_end_is_held_out_at_line_ends(tmp_path):
+def test_the_end_is_held_out_at_line_endings(tmp_path):
     path = tmp_path / "book.txt"
     path.write_text("".join(LINES), encoding="utf-8")
     splits, reports = UserTexts(paths=(str(path),)).read()
@@ -34,7 +34,7 @@ def test_the_end_is_held_out_at_line_ends(tmp_path):
 
 
 @given(st.lists(st.text("ab\n", min_size=1, max_size=60), min_size=1, max_size=6))
-def test_nothing_is_lost_or_moved(contents):
+def test_no_character_is_lost_or_moved(contents):
     splits = hold_out_end({"train": [Example("", text) for text in contents], "valid": [], "test": []})
     assert joined(splits["train"] + splits["valid"] + splits["test"]) == "".join(contents)
 
@@ -58,26 +58,30 @@ def test_short_texts_are_held_out_in_their_order():
     assert [each.target for each in splits["test"]] == ["a\na\n", "b\n", "c\n", "d\n"]
 
 
-def test_of_a_text_of_one_line_something_is_left_or_nothing():
+def test_a_text_of_one_line_is_cut_or_held_out():
     contents = ["a\n" * 100, "b" * 15]
     splits = hold_out_end({"train": [Example("", text) for text in contents], "valid": [], "test": []})
     assert joined(splits["test"]) == "b" * 10
     assert all(each.target for examples in splits.values() for each in examples)
 
 
-def test_a_text_that_fits_is_held_out_whole():
-    texts = [Example("", "a\n" * 45, place="a"), Example("", "b\nb\n.", place="b"), Example("", "c\nc\n.", location="c")]
+def test_a_text_that_fits_is_held_out_as_a_whole():
+    texts = [
+        Example("", "a\n" * 45, location="a"),
+        Example("", "b\nb\n.", location="b"),
+        Example("", "c\nc\n.", location="c"),
+    ]
     splits = hold_out_end({"train": texts, "valid": [], "test": []})
     assert splits == {"train": texts[:1], "valid": texts[1:2], "test": texts[2:]}
 
 
-def test_a_text_is_known_by_its_whole_path(tmp_path):
+def test_the_location_of_a_text_is_its_whole_path(tmp_path):
     (tmp_path / "book.txt").write_text("".join(LINES), encoding="utf-8")
     splits = UserTexts(paths=(str(tmp_path / "book.txt"),)).splits()
     assert {example.location for examples in splits.values() for example in examples} == {str(tmp_path / "book.txt")}
 
 
-def test_what_is_given_is_not_held_out(tmp_path):
+def test_given_splits_are_not_held_out(tmp_path):
     for name in ("a", "b", "c"):
         (tmp_path / name).write_text(f"{name}." * 20 + "\n", encoding="utf-8")
     paths = {name: (str(tmp_path / name),) for name in "abc"}
@@ -111,9 +115,7 @@ def test_what_is_not_utf8_is_refused_with_its_line(tmp_path):
 
 def test_one_endless_line_is_refused(tmp_path):
     (tmp_path / "long.txt").write_bytes(b"x" * (3 << 20))
-    with pytest.raises(
-        UserError, match=r"long\.txt:1: The line has 3,145,728 bytes.*break up what stands on this line"
-    ):
+    with pytest.raises(UserError, match=r"long\.txt:1: The line has 3,145,728 bytes.*split this line"):
         read_text(tmp_path / "long.txt")
 
 
@@ -126,35 +128,35 @@ def book(tmp_path_factory):
     return tmp_path_factory.mktemp("texts") / "book.txt"
 
 
-def both_ways(path: Path) -> list[object]:
-    """The text and the report of a file as it is read, and of the same file looked through line by line."""
-    found = []
+def with_and_without_fast_path(path: Path) -> list[object]:
+    """The text and the report of a file, read with the fast path and line by line."""
+    results = []
     with pytest.MonkeyPatch.context() as patch:
         for _ in range(2):
-            text, report = texts._look_through(path)
-            found.append((text, report.to_json()))
+            text, report = texts._scan(path)
+            results.append((text, report.to_json()))
             patch.setattr(texts, "_read_plain_ascii", lambda path: "")
-    return found
+    return results
 
 
 @example("a text\nthat is not at its end")
 @example("a name <eos> of ours\n")
 @given(st.text("ab ~\t\n") | odd_text | odd_text.map(str.splitlines).map("\n".join))
-def test_nothing_escapes_a_look_at_the_whole_text(book, content):
+def test_the_fast_path_misses_no_issue(book, content):
     book.write_bytes(content.encode())
-    quick, thorough = both_ways(book)
-    assert quick == thorough
+    fast, slow = with_and_without_fast_path(book)
+    assert fast == slow
 
 
-def test_of_a_plain_letter_there_is_nothing_to_say(book):
+def test_a_plain_byte_has_no_issue(book):
     for letter in map(chr, range(0x80)):
         book.write_bytes(f"one{letter}two\n".encode() * 3)
-        quick, thorough = both_ways(book)
-        assert quick == thorough, letter
-        assert bool(texts._read_plain_ascii(book)) == (letter.encode() in texts.PLAIN), letter
+        fast, slow = with_and_without_fast_path(book)
+        assert fast == slow, letter
+        assert bool(texts._read_plain_ascii(book)) == (letter.encode() in texts.PLAIN_BYTES), letter
 
 
-def test_what_is_longer_than_is_read_at_once_is_looked_through(book):
+def test_files_longer_than_one_chunk_are_checked(book):
     row = "word " * 1000 + "\n"
     book.write_bytes((row * 300).encode())
     assert texts._read_plain_ascii(book) == row * 300
@@ -162,27 +164,29 @@ def test_what_is_longer_than_is_read_at_once_is_looked_through(book):
     assert texts._read_plain_ascii(book) == ""
 
 
-def test_damaged_and_missing_files_are_told_as_ever(tmp_path):
+def test_damaged_and_missing_files_are_errors_in_the_fast_path_too(tmp_path):
     (tmp_path / "book.txt.gz").write_bytes(gzip.compress(b"word\n" * 100)[:-12])
     for name in ("book.txt.gz", "nowhere.txt"):
-        quick, thorough = both_ways(tmp_path / name)
-        assert quick == thorough
+        fast, slow = with_and_without_fast_path(tmp_path / name)
+        assert fast == slow
 
 
 @pytest.mark.parametrize("content", ["猫" * 500, "猫猫 猫\n\t猫\u3000\n" * 90], ids=["one line", "white space between"])
 def test_one_symbol_is_refused_with_the_file(tmp_path, content):
     (tmp_path / "one.txt").write_text(content, encoding="utf-8")
-    with pytest.raises(UserError, match=r"one\.txt: The text consists of nothing but '猫'.*two different characters"):
+    with pytest.raises(
+        UserError, match=r"one\.txt: The text has no other character than '猫'.*two different characters"
+    ):
         UserTexts(paths=(str(tmp_path / "one.txt"),)).read()
 
 
 def test_a_text_of_which_nothing_can_be_held_out_is_refused_with_the_file(tmp_path):
     (tmp_path / "short.txt").write_text("你好，世界", encoding="utf-8")
-    (tmp_path / "judged.txt").write_text("猫", encoding="utf-8")
-    short, judged = (str(tmp_path / name) for name in ("short.txt", "judged.txt"))
-    with pytest.raises(UserError, match=r"short\.txt: The text is too short: of 6 characters .*corpus\.valid"):
+    (tmp_path / "held_out.txt").write_text("猫", encoding="utf-8")
+    short, held_out = (str(tmp_path / name) for name in ("short.txt", "held_out.txt"))
+    with pytest.raises(UserError, match=r"short\.txt: The text is too short: 6 characters .*corpus\.valid"):
         UserTexts(paths=(short,)).read()
-    assert joined(UserTexts(paths=(short,), valid=(judged,), test=(judged,)).splits()["train"]) == "你好，世界\n"
+    assert joined(UserTexts(paths=(short,), valid=(held_out,), test=(held_out,)).splits()["train"]) == "你好，世界\n"
 
 
 def test_python_comes_with_text_of_its_own():

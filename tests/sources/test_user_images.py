@@ -17,7 +17,7 @@ from seq2see.sources.user_images import UserCaptionedImages, UserImages
 
 
 def photos(folder: Path, classes: dict[str, int], seed: int = 0) -> str:
-    """So many images of each class."""
+    """A folder with the given number of images of each class."""
     random = np.random.default_rng(seed)
     for label, count in classes.items():
         (folder / label).mkdir(parents=True)
@@ -26,7 +26,7 @@ def photos(folder: Path, classes: dict[str, int], seed: int = 0) -> str:
     return str(folder)
 
 
-def test_images_to_validate_and_test_on_may_lie_elsewhere(tmp_path):
+def test_validation_and_test_images_may_be_in_other_folders(tmp_path):
     train, valid, test = (photos(tmp_path / name, {"a": 4, "b": 4}, seed) for seed, name in enumerate("xyz"))
     corpus = UserImages(paths=(train,), valid=(valid,), test=(test,))
     splits, reports = corpus.images(8, 3)
@@ -40,7 +40,7 @@ def test_images_to_validate_and_test_on_may_lie_elsewhere(tmp_path):
     assert {each.pixels.shape[1:] for each in corpus.images(5, 1)[0].values()} == {(5, 5, 1)}
 
 
-def test_of_a_set_with_splits_of_its_own_the_right_one_is_taken(tmp_path):
+def test_of_a_set_with_splits_the_right_one_is_used(tmp_path):
     train = photos(tmp_path / "x", {"a": 4, "b": 4})
     for seed, split in enumerate(("train", "test"), 5):
         photos(tmp_path / "y" / split, {"a": 2, "b": 2}, seed)
@@ -50,29 +50,29 @@ def test_of_a_set_with_splits_of_its_own_the_right_one_is_taken(tmp_path):
     }  # fmt: skip
 
 
-def test_splits_that_lie_elsewhere_are_compared_too(tmp_path):
+def test_splits_in_other_folders_are_compared_too(tmp_path):
     train, test = photos(tmp_path / "x", {"a": 4, "b": 4}), photos(tmp_path / "z", {"a": 4, "c": 4}, 1)
-    with pytest.raises(UserError, match="no image to learn from: 'c'"):
+    with pytest.raises(UserError, match="without a training image: 'c'"):
         UserImages(paths=(train,), test=(test,)).images(8, 3)
     same = photos(tmp_path / "same", {"a": 4, "b": 4})
     assert UserImages(paths=(train,), test=(same,)).check()[0].counts["image in two splits"] == 8
 
 
-def test_bad_images_stop_it_where_that_is_wanted(tmp_path):
+def test_invalid_images_are_an_error_if_the_policy_says_so(tmp_path):
     train = photos(tmp_path, {"a": 9, "b": 9})
     (tmp_path / "a" / "甲.png").write_text("text")
     assert sum(map(len, UserImages(paths=(train,)).images(8, 3)[0].values())) == 18
-    with pytest.raises(UserError, match="no image but text") as caught:
+    with pytest.raises(UserError, match="not an image but text") as caught:
         UserImages(paths=(train,), on_error="error").images(8, 3)
     assert caught.value.location == str(tmp_path / "a" / "甲.png")
-    with pytest.raises(UserError, match="1 images are bad and at most 0"):
+    with pytest.raises(UserError, match="1 images have errors, and at most 0"):
         UserImages(paths=(train,), max_errors=0).images(8, 3)
 
 
-def test_a_set_without_anything_names_what_is_missing(tmp_path):
+def test_an_empty_set_is_an_error_with_its_folder(tmp_path):
     train = photos(tmp_path / "x", {"a": 4, "b": 4})
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="not one image") as caught:
+    with pytest.raises(UserError, match="no image") as caught:
         UserImages(paths=(train,), test=(str(tmp_path / "empty"),)).images(8, 3)
     assert caught.value.location == str(tmp_path / "empty")
 
@@ -80,25 +80,25 @@ def test_a_set_without_anything_names_what_is_missing(tmp_path):
 def test_a_folder_is_checked_from_the_command_line(tmp_path, capsys):
     folder = photos(tmp_path / "照片", {"猫": 5, "狗": 5})
     assert run(["data", "check", folder]) == 0
-    told = capsys.readouterr().out
-    assert "checked as images with labels" in told
-    assert "10 images read = 10 kept + 0 skipped + 0 rejected" in told
+    output = capsys.readouterr().out
+    assert "checked as images with labels" in output
+    assert "10 images read = 10 kept + 0 skipped + 0 rejected" in output
     (tmp_path / "照片" / "猫" / "假.png").write_text("text")
     assert run(["data", "check", folder]) == 2
-    told = capsys.readouterr().out
-    assert "11 images read = 10 kept + 0 skipped + 1 rejected" in told
-    assert "猫/假.png: This is no image but text." in told
+    output = capsys.readouterr().out
+    assert "11 images read = 10 kept + 0 skipped + 1 rejected" in output
+    assert "猫/假.png: This is not an image but text." in output
 
 
 @pytest.fixture
 def captions(tmp_path):
     photos(tmp_path, {"p": 12})
-    lines = [f'p/{number}.png,"图 {number}, 第 {place} 句"' for number in range(12) for place in range(3)]
+    lines = [f'p/{number}.png,"图 {number}, 第 {index} 句"' for number in range(12) for index in range(3)]
     (tmp_path / "list.csv").write_text("\n".join(["image,caption", *lines]), encoding="utf-8")
     return tmp_path / "list.csv"
 
 
-def test_a_image_has_all_the_captions_of_its_lines(captions):
+def test_an_image_has_all_the_captions_of_its_lines(captions):
     splits, (report,) = UserCaptionedImages(paths=(str(captions),)).images(8, 3)
     assert {name: len(each) for name, each in splits.items()} == {"train": 10, "valid": 1, "test": 1}
     assert (report.read, report.kept, report.rejected) == (12, 12, 0)
@@ -106,7 +106,7 @@ def test_a_image_has_all_the_captions_of_its_lines(captions):
     for examples in splits.values():
         for example, pixels in zip(examples, examples.pixels, strict=True):
             number = Path(example.source).stem
-            assert example.references == tuple(f"图 {number}, 第 {place} 句" for place in range(3))
+            assert example.references == tuple(f"图 {number}, 第 {index} 句" for index in range(3))
             stored = np.array(Image.open(example.source).resize((8, 8), Image.Resampling.BICUBIC))
             assert np.abs(stored.astype(int) - pixels).max() <= 2
 
@@ -117,45 +117,45 @@ def test_a_caption_list_is_checked_with_its_lines(captions, capsys):
     with captions.open("a", encoding="utf-8") as file:
         file.write("\np/copy.png,另一句\np/5.png,\n")
     assert run(["data", "check", str(captions)]) == 2
-    told = capsys.readouterr().out
-    assert "checked as images with captions" in told
-    assert "14 images read = 12 kept + 0 skipped + 2 rejected" in told
-    assert f"{captions}:11: This is no image but text." in told
-    assert f"{captions}:39:0" not in told
-    assert f"{captions}:39: The caption is empty." in told
-    assert "duplicate image, 1 found" in told
-    assert "two labels" not in told
+    output = capsys.readouterr().out
+    assert "checked as images with captions" in output
+    assert "14 images read = 12 kept + 0 skipped + 2 rejected" in output
+    assert f"{captions}:11: This is not an image but text." in output
+    assert f"{captions}:39:0" not in output
+    assert f"{captions}:39: The caption is empty." in output
+    assert "duplicate image, 1 found" in output
+    assert "two labels" not in output
 
 
 @pytest.mark.parametrize(
-    ("name", "lines", "told", "hint"),
+    ("name", "lines", "message", "hint"),
     [
-        ("a.csv", "p/0.png,a cat\np/1.png,\n", "a.csv:2: The caption is empty.", "Fill it in"),
-        ("a.csv", "p/0.png,a cat\n,a dog\n", "a.csv:2: The file is empty.", "Fill it in"),
-        ("a.tsv", "p/0.png\ta cat\np/1.png\t\n", "a.tsv:2:9: The caption is empty.", "Fill it in"),
+        ("a.csv", "p/0.png,a cat\np/1.png,\n", "a.csv:2: The caption is empty.", "Fill in the field"),
+        ("a.csv", "p/0.png,a cat\n,a dog\n", "a.csv:2: The file is empty.", "Fill in the field"),
+        ("a.tsv", "p/0.png\ta cat\np/1.png\t\n", "a.tsv:2:9: The caption is empty.", "Fill in the field"),
         ("a.jsonl", '{"image": "p/0.png"}\n', "a.jsonl:1:1: The key 'caption' is missing.", "keys image and caption."),
         ("a.jsonl", '{"caption": "a cat"}\n', "a.jsonl:1:1: The key 'file' is missing.", "keys file and caption."),
-        ("a.jsonl", "{\n", "a.jsonl:1:2: This is not JSON", 'a line: {"file": "...", "caption": "..."}.'),
+        ("a.jsonl", "{\n", "a.jsonl:1:2: This is not JSON", 'per line: {"file": "...", "caption": "..."}.'),
         ("a.jsonl", "1\n", "a.jsonl:1:1: Expected an object", 'in quotes: {"file": "...", "caption": "..."}.'),
     ],
 )
-def test_without_a_header_the_columns_are_called_as_they_are_for_images(tmp_path, name, lines, told, hint):
+def test_without_a_header_the_columns_have_their_default_names(tmp_path, name, lines, message, hint):
     photos(tmp_path, {"p": 2})
     (tmp_path / name).write_text(lines)
     (report,) = UserCaptionedImages(paths=(str(tmp_path / name),)).check()
-    (found,) = (each for kind in report.issues for each in report.issues[kind] if each == report.first_error)
-    assert f"{found.location}: {found.what}".removeprefix(f"{tmp_path}/").startswith(told)
-    assert found.hint.endswith(hint) or found.hint.startswith(hint)
+    (issue,) = (each for kind in report.issues for each in report.issues[kind] if each == report.first_error)
+    assert f"{issue.location}: {issue.message}".removeprefix(f"{tmp_path}/").startswith(message)
+    assert issue.hint.endswith(hint) or issue.hint.startswith(hint)
 
 
-def test_a_list_of_labels_without_a_header_speaks_of_labels(tmp_path):
+def test_messages_of_a_list_of_labels_without_a_header_name_labels(tmp_path):
     photos(tmp_path, {"p": 2})
     (tmp_path / "a.csv").write_text("p/0.png,cat\np/1.png,\n")
     (report,) = UserImages(paths=(str(tmp_path / "a.csv"),)).check()
-    assert report.issues["empty field"][0].what == "The label is empty."
+    assert report.issues["empty field"][0].message == "The label is empty."
 
 
-def test_of_a_label_and_a_caption_each_task_takes_its_own(tmp_path):
+def test_of_a_label_and_a_caption_each_task_reads_its_own(tmp_path):
     photos(tmp_path, {"p": 6})
     rows = [{"path": f"p/{number}.png", "label": "ab"[number % 2], "caption": f"图 {number}"} for number in range(6)]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
@@ -175,18 +175,18 @@ def test_of_a_label_and_a_caption_each_task_takes_its_own(tmp_path):
         assert labels == {"a", "b"}
 
 
-def test_a_caption_behind_a_label_is_told_at_its_column(tmp_path):
+def test_a_caption_after_a_label_is_reported_at_its_column(tmp_path):
     photos(tmp_path, {"p": 2})
     (tmp_path / "a.tsv").write_text("file\tlabel\tcaption\np/0.png\ta\tone\np/1.png\tb\t\n")
     (report,) = UserCaptionedImages(paths=(str(tmp_path / "a.tsv"),)).check()
-    (finding,) = report.issues["empty field"]
+    (issue,) = report.issues["empty field"]
     (tmp_path / "b.tsv").write_text("file\tlabel\tcaption\np/0.png\ta\np/1.png\tb\n")
     (other,) = UserCaptionedImages(paths=(str(tmp_path / "b.tsv"),)).check()
-    assert other.issues["wrong column count"][0].what == "Expected 3 columns, found 2."
-    assert (str(finding.location), finding.what) == (f"{tmp_path / 'a.tsv'}:3:11", "The caption is empty.")
+    assert other.issues["wrong column count"][0].message == "Expected 3 columns, found 2."
+    assert (str(issue.location), issue.message) == (f"{tmp_path / 'a.tsv'}:3:11", "The caption is empty.")
 
 
-def test_a_folder_of_captioned_images_has_its_list_in_it(captions):
+def test_a_folder_of_captioned_images_contains_its_list(captions):
     folder = captions.parent
     with pytest.raises(UserError, match="no list of captions"):
         UserCaptionedImages(paths=(str(folder),)).check()
@@ -200,7 +200,7 @@ def test_a_folder_of_captioned_images_has_its_list_in_it(captions):
         UserCaptionedImages(paths=(str(folder),)).check()
 
 
-def test_what_the_list_in_a_folder_names_is_not_told_to_be_left_out(captions):
+def test_listed_files_are_not_reported_as_unlisted(captions):
     folder = captions.parent
     captions.rename(folder / "captions.csv")
     (folder / "p" / "0.png").rename(folder / "a.png")
@@ -212,7 +212,7 @@ def test_what_the_list_in_a_folder_names_is_not_told_to_be_left_out(captions):
     assert (report.read, report.kept, report.skipped) == (3, 2, 1)
 
 
-def test_a_image_without_captions_is_a_mistake_of_ours():
+def test_an_image_without_captions_is_a_bug():
     pixels = np.zeros((2, 4, 4, 3), np.uint8)
     for captions in ((("a",),), (("a",), ())):
         with pytest.raises(ValueError, match="every image needs captions"):
@@ -221,11 +221,11 @@ def test_a_image_without_captions_is_a_mistake_of_ours():
 
 def test_more_images_than_fit_are_refused_before_they_are_read(tmp_path, monkeypatch):
     train = photos(tmp_path, {"a": 9, "b": 9})
-    monkeypatch.setattr(image_loading, "memory", lambda: 18 * 8 * 8 * 3 - 1)
-    with pytest.raises(UserError, match=r"18 images of 8 x 8 pixels take 0.0 GiB") as caught:
+    monkeypatch.setattr(image_loading, "total_memory", lambda: 18 * 8 * 8 * 3 - 1)
+    with pytest.raises(UserError, match=r"18 images of 8 x 8 pixels need 0.0 GiB") as caught:
         UserImages(paths=(train,)).images(8, 3)
     assert "source.image_size" in caught.value.hint
-    monkeypatch.setattr(image_loading, "memory", lambda: 18 * 8 * 8 * 3)
+    monkeypatch.setattr(image_loading, "total_memory", lambda: 18 * 8 * 8 * 3)
     UserImages(paths=(train,)).images(8, 3)
 
 

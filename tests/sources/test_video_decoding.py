@@ -1,4 +1,4 @@
-"""Videos: what is drawn is what is said, what is new is new, and files become the wanted number of frames."""
+"""Videos: captions match the pixels, novel captions are not in training, and files have the given number of frames."""
 
 from __future__ import annotations
 
@@ -20,42 +20,40 @@ MEANT = {
 
 
 @pytest.fixture(scope="module")
-def sample() -> tuple[MovingScenes, np.ndarray]:
+def sampled() -> tuple[MovingScenes, np.ndarray]:
     scenes = MovingScenes.sample(300, 8, 1, "test")
     return scenes, scenes.render(24, 1, "test").astype(float)
 
 
-def seen(scenes: MovingScenes, pixels: np.ndarray, video: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the shape's color is in each frame, (frame, 2), and in how many pixels."""
+def shape_track(scenes: MovingScenes, pixels: np.ndarray, video: int) -> tuple[np.ndarray, np.ndarray]:
+    """The center of the pixels with the color of the shape in each frame, (frame, 2), and their number."""
     ground = np.median(pixels[video], axis=(0, 1, 2))
     share = ((pixels[video] - ground) @ (scenes.rgb[video] - ground)) / ((scenes.rgb[video] - ground) ** 2).sum()
     inside = share > 0.5
-    places = [np.argwhere(frame).mean(0)[::-1] for frame in inside]
-    return np.array(places), inside.sum((1, 2))
+    centers = [np.argwhere(frame).mean(0)[::-1] for frame in inside]
+    return np.array(centers), inside.sum((1, 2))
 
 
-def test_videos_show_what_is_said_of_them(drawn):
-    scenes, pixels = drawn
+def test_videos_show_what_their_captions_say(sampled):
+    scenes, pixels = sampled
     found = set()
     for video, (first, second) in enumerate(scenes.actions):
-        if np.ptp(pixels[video]) < 150:  # a dark shape on a like ground is not measured so simply
+        if np.ptp(pixels[video]) < 150:  # a dark shape on a dark background cannot be measured this way
             continue
-        places, sizes = seen(scenes, pixels, video)
+        centers, sizes = shape_track(scenes, pixels, video)
         parts = [(0, 7, first)] if first == second else [(0, 3, first), (4, 7, second)]
-        for start, stop, deed in parts:
-            across, down, growth = MEANT[list(ACTIONS)[deed].split()[-1]]
-            moved = places[stop] - places[start]
-            assert np.sign(np.location(np.abs(moved) > 1.2, moved, 0)).tolist() == [across, down], scenes.captions[
-                video
-            ]
+        for start, stop, action in parts:
+            across, down, growth = MEANT[list(ACTIONS)[action].split()[-1]]
+            moved = centers[stop] - centers[start]
+            assert np.sign(np.where(np.abs(moved) > 1.2, moved, 0)).tolist() == [across, down], scenes.captions[video]
             grown = np.log(sizes[stop] / sizes[start])
             assert np.sign(grown if abs(grown) > 0.4 else 0) == growth, scenes.captions[video]
-            found.add(deed)
+            found.add(action)
     assert found == set(range(len(ACTIONS)))
 
 
-def test_captions_say_color_shape_and_deeds_in_their_order(drawn):
-    scenes, _ = drawn
+def test_captions_have_color_shape_and_actions_in_their_order(sampled):
+    scenes, _ = sampled
     for caption, kind, color, (first, second) in zip(
         scenes.captions, scenes.shape_ids, scenes.colors, scenes.actions, strict=True
     ):
@@ -64,13 +62,13 @@ def test_captions_say_color_shape_and_deeds_in_their_order(drawn):
         assert caption == f"{'an' if 'orange' in caption else 'a'} {list(COLORS)[color]} {SHAPE_NAMES[kind]} {said}"
 
 
-def test_a_shape_never_leaves_its_video(drawn):
-    scenes, _ = drawn
+def test_a_shape_never_leaves_its_video(sampled):
+    scenes, _ = sampled
     assert (scenes.centers - scenes.radii[..., None]).min() >= -1e-6
     assert (scenes.centers + scenes.radii[..., None]).max() <= 1 + 1e-6
 
 
-def test_some_sentences_are_new_and_all_words_are_known():
+def test_some_sentences_are_novel_but_all_words_occur_in_training():
     train, test = (MovingScenes.sample(3000, 2, 1, name) for name in ("train", "test"))
     assert len(train) == 3000
     assert not is_novel(train.shape_ids, train.colors, train.actions).any()
@@ -92,7 +90,7 @@ def test_videos_are_the_same_every_time_and_in_gray():
 
 
 @pytest.mark.parametrize("count, wanted, places", [(8, 8, range(8)), (3, 5, [0, 1, 1, 2, 2]), (1, 3, [0, 0, 0])])
-def test_frames_are_taken_at_equal_distances(count, wanted, places):
+def test_frames_are_sampled_at_equal_distances(count, wanted, places):
     assert frame_indices(count, wanted).tolist() == list(places)
 
 
@@ -121,14 +119,14 @@ def test_a_folder_of_frames_is_a_video_and_numbers_count(tmp_path):
     assert pixels[:, 3, 3, 0].tolist() == [0, 40, 70, 110]
 
 
-def test_what_is_no_video_is_told(tmp_path, monkeypatch):
-    with pytest.raises(UserError, match="no image in this folder") as told:
+def test_a_file_that_is_not_a_video_is_an_error(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="no image in this folder") as caught:
         load_video(tmp_path, 6, 3, 4)
-    assert "a folder of frames" in told.value.hint
+    assert "a folder of frames" in caught.value.hint
     (tmp_path / "bad.gif").write_text("no")
-    with pytest.raises(UserError, match="no image but text") as told:
+    with pytest.raises(UserError, match="not an image but text") as caught:
         load_video(tmp_path / "bad.gif", 6, 3, 4)
-    assert "bad.gif" in told.value.location
+    assert "bad.gif" in caught.value.location
     first, *others = rgb(5)
     first.save(tmp_path / "long.gif", save_all=True, append_images=others)
     monkeypatch.setattr(video_decoding, "MAX_FRAMES", 4)

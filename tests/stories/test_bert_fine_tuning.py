@@ -53,7 +53,7 @@ def test_the_reading_parts_are_those_of_the_folder(folder, labeled, tmp_path):
     assert still.encoder.norm_order == "post"
     made = train_recipe(still, tmp_path / "still")
     theirs, actual = load_file(folder / "model.safetensors"), load(made.path)
-    numbers = actual.tokenizers.source.numbers
+    numbers = actual.tokenizers.source.id_map
     table = numbers.restore_rows(actual.module.source.table.weight.detach())
     torch.testing.assert_close(table, theirs["bert.embeddings.word_embeddings.weight"], atol=1e-6, rtol=0)
     look = actual.module.encoder.blocks[1].self_attention.qkv_proj.weight[24:48]
@@ -69,7 +69,7 @@ def test_the_run_needs_the_folder_no_more(run, folder, tmp_path, monkeypatch, ca
     assert model("the RED cat").candidates == expected.candidates
     real = load(folder).tokenizers.source
     again = model.tokenizers.source
-    assert again.numbers == real.numbers
+    assert again.id_map == real.id_map
     assert again.fingerprint == real.fingerprint
     assert again.encode("The Cát 我有 [MASK]") == real.encode("the cat 我有 [MASK]")
     assert command(["predict", str(tmp_path / "copy"), "the red cat"]) == 0

@@ -136,7 +136,7 @@ def test_a_bad_image_is_told_and_the_good_ones_are_answered(run: RunFolder, tmp_
     assert second == third == ""
     assert fourth.endswith("blue")
     assert "坏.png" in told.err
-    assert "This is no image but text." in told.err
+    assert "This is not an image but text." in told.err
     assert "missing.png" in told.err
     assert command(["predict", str(run.path), *files, "--json"]) == 2
     assert [len(json.loads(line)["outputs"]) for line in capsys.readouterr().out.splitlines()] == [1, 0, 0, 1]
@@ -158,7 +158,7 @@ def test_a_bad_image_in_a_long_list_is_told_and_all_others_are_answered(run: Run
     answers = (tmp_path / "outputs.txt").read_text(encoding="utf-8").split("\n")[:-1]
     assert [each.split(" ")[-1] for each in answers] == ["red", "", "", *["red"] * 70, "", "blue"]
     told = capsys.readouterr().err
-    assert f"{tmp_path / '坏.png'}: This is no image but text." in told
+    assert f"{tmp_path / '坏.png'}: This is not an image but text." in told
     assert f"{tmp_path / 'missing.png'}: The image cannot be read: No such file" in told
     assert "75 of 75 lines are answered" in told
     (tmp_path / "list.txt").write_text("nowhere.png\n" * 9, encoding="utf-8")

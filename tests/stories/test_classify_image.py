@@ -184,7 +184,7 @@ def test_the_command_line_answers_and_names_what_is_no_image(run: RunFolder, tmp
     assert sum(each["probability"] for each in told["candidates"][0]) == pytest.approx(1, abs=1e-5)
     (tmp_path / "text.png").write_text("hello")
     assert command(["predict", str(run.path), str(tmp_path / "text.png")]) != 0
-    assert "text.png: This is no image but text." in capsys.readouterr().err
+    assert "text.png: This is not an image but text." in capsys.readouterr().err
 
 
 def test_it_is_judged_label_by_label_and_shows_images(run: RunFolder, capsys):

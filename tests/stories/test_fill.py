@@ -254,7 +254,7 @@ def test_what_would_be_ignored_is_refused(book: Path, changes, complaint):
 def test_a_text_shorter_than_two_windows_is_refused_with_a_setting_that_helps(tmp_path: Path):
     (tmp_path / "short.txt").write_text("我有一支笔，你有一本书。\n" * 6, encoding="utf-8")
     changes = {"training.batch_tokens": 256, "source.max_tokens": 64}
-    with pytest.raises(UserError, match=r"short\.txt: The text to learn from has \d+ tokens.* source\.longest to \d+"):
+    with pytest.raises(UserError, match=r"short\.txt: The training text has \d+ tokens.* source\.max_tokens to \d+"):
         train_recipe(tiny_recipe(tmp_path / "short.txt", "fill", **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

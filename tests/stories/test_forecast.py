@@ -107,8 +107,8 @@ def test_a_dry_run_shows_numbers(table: Path):
     "text, complaint",
     [
         ("1\n2\nx\n4\n", r"short\.csv:3: 'x' is not a number"),
-        ("1\n2\n3\n", "too few for a model that sees 4"),
-        ("5\n" * 50, "All values to learn from are 5"),
+        ("1\n2\n3\n", "too few for a model with a context of 4"),
+        ("5\n" * 50, "All training values are 5"),
     ],
 )
 def test_a_bad_series_is_refused_in_one_sentence(tmp_path: Path, text, complaint):
@@ -160,7 +160,7 @@ def test_what_has_no_meaning_for_a_series_is_refused(run: RunFolder):
     "content, told",
     [
         ("0.1 0.2 0.3 0.4\n", r"my\.csv: There is not one number in it\. Write one number a line"),
-        ("7\n" * 90, r"my\.csv: All values to learn from are 7"),
+        ("7\n" * 90, r"my\.csv: All training values are 7"),
         ("1\n2\n3\n", r"my\.csv: There are 3 values"),
     ],
 )

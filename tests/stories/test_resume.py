@@ -107,7 +107,7 @@ def test_a_stopped_run_resumes_exactly(pairs: Path, tmp_path: Path, flavor: str)
         assert fingerprint(folder) == whole, f"stopped at {step}"
 
 
-@pytest.mark.parametrize("at", ["read_with_truth", "decode"])
+@pytest.mark.parametrize("at", ["evaluate_teacher_forced", "decode"])
 def test_a_stop_during_evaluation_neither_loses_nor_doubles_it(at: str, pairs: Path, tmp_path: Path, monkeypatch):
     """Whether the measuring is interrupted, or the showing after it."""
     import seq2see.runs.callbacks as callbacks
@@ -150,7 +150,7 @@ def test_a_checkpoint_of_an_older_version_is_refused_with_a_remedy(pairs: Path, 
     with pytest.raises(Interrupted):
         train_recipe(recipe, tmp_path / "run", StopAt(6))
     assert written[-1] == set(training_resume.STATE_KEYS)
-    with pytest.raises(UserError, match=r"step-000006: .*another version.*does not tell averaged_since\. .*--out"):
+    with pytest.raises(UserError, match=r"step-000006: .*another version.*its state lacks average_start\. .*--out"):
         train_recipe(recipe, tmp_path / "run")
 
 

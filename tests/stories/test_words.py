@@ -111,7 +111,7 @@ def test_a_language_model_and_a_translator_have_words_too(text: Path, tmp_path: 
     assert len(found.neighbors("打", 2)) == 2
     layers = found.contexts("打", ["他打开", "电话打"]).cosines
     assert layers["table"] == pytest.approx([1])
-    assert layers["entering"][0] < 0.9999  # a sinusoid for the place was added
+    assert layers["input"][0] < 0.9999  # a sinusoidal position encoding was added
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"红猫{n}\ta red cat {n}\n" for n in range(60)), encoding="utf-8")
     translator = train_recipe(tiny_recipe(pairs, **{"source.tokenizer.kind": "characters"}), tmp_path / "pairs")

@@ -1,4 +1,4 @@
-"""Weights in two number formats: products read one, the optimizer moves the other."""
+"""bf16 copies of weights: linear layers read the copies, the optimizer updates the float32 weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from seq2see.training.bf16_weights import Bf16Weights
 
 
 class Tied(nn.Module):
-    """A table, products of which two share a matrix, and a norm."""
+    """An embedding, linear layers of which two share a matrix, and a norm."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,46 +26,47 @@ class Tied(nn.Module):
         self.odd = nn.Linear(8, 3)
 
     def loss(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Each token is asked to be itself."""
+        """Each token is the label of itself."""
         with torch.autocast("cpu", dtype=torch.bfloat16):
             vectors = self.fixed(self.norm(self.again(self.layer(self.table(tokens)))))
             loss = functional.cross_entropy(self.head(vectors).float(), tokens, reduction="sum")
             return loss + self.odd(vectors).float().square().sum()
 
 
-def test_in_a_step_products_have_16_bits_and_outside_nothing_has_changed():
+def test_in_a_step_linear_layers_have_bf16_weights_and_outside_nothing_has_changed():
     model = Tied()
     weights, values = dict(model.named_parameters()), copy.deepcopy(model.state_dict())
     bf16_weights = Bf16Weights(model)
     with bf16_weights.activate():
-        low = (model.layer.weight, model.layer.bias, model.again.bias, model.odd.weight)
-        high = (model.table.weight, model.norm.weight, model.fixed.weight, model.odd.bias)
-        assert [{weight.dtype for weight in kind} for kind in (low, high)] == [{torch.bfloat16}, {torch.float32}]
+        in_bf16 = (model.layer.weight, model.layer.bias, model.again.bias, model.odd.weight)
+        in_float32 = (model.table.weight, model.norm.weight, model.fixed.weight, model.odd.bias)
+        dtypes = [{weight.dtype for weight in weights_of_kind} for weights_of_kind in (in_bf16, in_float32)]
+        assert dtypes == [{torch.bfloat16}, {torch.float32}]
         assert model.again.weight is model.layer.weight
     assert all(weights[name] is weight for name, weight in model.named_parameters())
     assert all(torch.equal(values[name], value) for name, value in model.state_dict().items())
     assert model.again.weight is model.layer.weight
 
 
-def test_gradients_are_handed_over_and_those_of_several_pieces_add_up():
+def test_gradients_are_stored_and_those_of_several_micro_batches_add_up():
     model, tokens = Tied(), torch.tensor([1, 2, 3, 3])
     bf16_weights = Bf16Weights(model)
-    for piece in (tokens, tokens[:2]):
+    for micro_batch in (tokens, tokens[:2]):
         with bf16_weights.activate():
-            model.loss(piece).backward()
-    found = {name: weight.grad for name, weight in model.named_parameters()}
+            model.loss(micro_batch).backward()
+    gradients = {name: weight.grad for name, weight in model.named_parameters()}
     model.zero_grad()
     model.loss(torch.tensor([1, 2, 3, 3])).backward()
     model.loss(torch.tensor([1, 2])).backward()
     for name, weight in model.named_parameters():
         if not weight.requires_grad:
-            assert found[name] is None
+            assert gradients[name] is None
             continue
-        assert found[name].dtype == torch.float32
-        assert_close(found[name], weight.grad, rtol=0.05, atol=0.05 * float(weight.grad.abs().max()), msg=name)
+        assert gradients[name].dtype == torch.float32
+        assert_close(gradients[name], weight.grad, rtol=0.05, atol=0.05 * float(weight.grad.abs().max()), msg=name)
 
 
-def test_a_step_reads_the_weights_as_they_are_when_it_begins():
+def test_a_step_reads_the_weights_of_its_first_moment():
     model = Tied()
     bf16_weights = Bf16Weights(model)
     with torch.no_grad():
@@ -75,12 +76,12 @@ def test_a_step_reads_the_weights_as_they_are_when_it_begins():
     assert torch.equal(read, model.layer.weight.bfloat16())
 
 
-def test_whoever_else_writes_into_weights_has_them_copied_anew():
+def test_weights_that_other_code_modified_are_copied_again():
     model = Tied()
     bf16_weights = Bf16Weights(model)
     bf16_weights.flat_bf16.fill_(7.0)
     bf16_weights.refresh_if_modified()
-    assert (bf16_weights.flat_bf16 == 7).all()  # nobody has, and the optimizer renews them itself
+    assert (bf16_weights.flat_bf16 == 7).all()  # no other code has, and the optimizer refreshes the copies itself
     with torch.no_grad():
         model.layer.weight.fill_(3.0)
     bf16_weights.refresh_if_modified()
@@ -88,7 +89,7 @@ def test_whoever_else_writes_into_weights_has_them_copied_anew():
     assert (bf16_weights.copies["layer.weight"] == 3).all()
 
 
-def test_matrices_lie_before_all_that_does_not_shrink():
+def test_matrices_come_before_weights_without_weight_decay():
     bf16_weights = Bf16Weights(Tied())
     dims = [weight.dim() for weight in bf16_weights.weights.values()]
     assert dims == sorted(dims, reverse=True)

@@ -21,7 +21,7 @@ from seq2see.training.checkpoints import DiskFull, list_checkpoints, load, newes
 
 
 def content(number: int):
-    """Tensors and state that tell which save they come from."""
+    """Tensors and state that identify the save they come from."""
     tensors = {
         "model": {"a": torch.arange(7.0) + number, "b": torch.tensor(number)},
         "optimizer": {"a/step": torch.full((3, 5), float(number), dtype=torch.bfloat16)},
@@ -56,7 +56,7 @@ def silent(message: str) -> None:
 
 
 def fork(work) -> int:
-    """Run `work` in a child that never returns here; its exit code."""
+    """Run `work` in a child process that never returns here; return its exit code."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # torch may have threads; the child needs none
         child = os.fork()
@@ -71,8 +71,8 @@ def fork(work) -> int:
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Small pieces, so that a tiny file has many points; no waiting for the disk."""
-    monkeypatch.setattr(checkpoints, "PIECE", 160)
+    """Small chunks, so that a tiny file has many crash points; no waiting for the disk."""
+    monkeypatch.setattr(checkpoints, "CHUNK_SIZE", 160)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
@@ -106,10 +106,10 @@ def test_newest_is_by_number_not_by_spelling(tmp_path):
     assert newest_checkpoint(tmp_path, silent).step == 1_000_000
 
 
-def test_tensors_may_lie_in_memory_as_they_like(tmp_path):
-    turned = torch.arange(6.0).view(2, 3).T
-    path = save(tmp_path, 1, {"model": {"turned": turned, "learned": torch.nn.Parameter(turned)}}, {}, keep=1)
-    assert all(torch.equal(stored, turned) for stored in load(path).tensors("model").values())
+def test_tensors_may_have_any_memory_layout(tmp_path):
+    transposed = torch.arange(6.0).view(2, 3).T
+    path = save(tmp_path, 1, {"model": {"turned": transposed, "learned": torch.nn.Parameter(transposed)}}, {}, keep=1)
+    assert all(torch.equal(stored, transposed) for stored in load(path).tensors("model").values())
 
 
 def test_files_are_flushed_before_they_are_named_and_the_name_afterwards(tmp_path, monkeypatch):
@@ -133,7 +133,7 @@ def test_a_link_to_a_checkpoint_elsewhere_goes_and_the_checkpoint_stays(tmp_path
     assert verify(moved) == []
 
 
-def test_what_another_persons_process_is_writing_stays(tmp_path, monkeypatch):
+def test_the_folder_that_a_process_of_another_user_is_writing_stays(tmp_path, monkeypatch):
     def forbidden(number: int, signal: int) -> None:
         raise PermissionError
 
@@ -143,7 +143,7 @@ def test_what_another_persons_process_is_writing_stays(tmp_path, monkeypatch):
     assert steps(tmp_path) == [".tmp-1-abc", "step-000001"]
 
 
-def test_only_the_newest_stay_and_strangers_are_left_alone(tmp_path):
+def test_only_the_newest_stay_and_other_files_are_left_alone(tmp_path):
     (tmp_path / "step-notes").mkdir()
     (tmp_path / "report.txt").write_text("mine")
     for step in (100, 200, 300, 400):
@@ -177,20 +177,20 @@ def test_another_checkpoint_of_the_same_step_is_replaced(tmp_path, damaged):
     assert steps(tmp_path) == ["step-000100"]
 
 
-def test_left_overs_of_dead_processes_go_and_those_of_living_ones_stay(tmp_path):
+def test_leftovers_of_dead_processes_go_and_those_of_living_ones_stay(tmp_path):
     def leave() -> None:
         (tmp_path / f".tmp-{os.getpid()}-aa").mkdir()
 
     assert fork(leave) == 0
     assert len(steps(tmp_path)) == 1
     (tmp_path / f".tmp-{os.getppid()}-bb").mkdir()
-    (tmp_path / f".tmp-{os.getpid()}-cc").mkdir()  # an earlier process had our number
+    (tmp_path / f".tmp-{os.getpid()}-cc").mkdir()  # an earlier process had our process id
     put(tmp_path, 100)
     assert steps(tmp_path) == [f".tmp-{os.getppid()}-bb", "step-000100"]
 
 
 def lone(folder: Path) -> None:
-    """Nothing was there before."""
+    """There was no checkpoint before."""
 
 
 def rotating(folder: Path) -> None:
@@ -199,7 +199,7 @@ def rotating(folder: Path) -> None:
 
 
 def again(folder: Path) -> None:
-    """The only checkpoint there is has the step that is saved, with other content."""
+    """The only checkpoint has the step that is saved, with other content."""
     put(folder, 300, number=1)
 
 
@@ -209,7 +209,7 @@ def again_damaged(folder: Path) -> None:
 
 
 def crashed_before(folder: Path) -> None:
-    """An earlier kill left an old one aside, another under its name, and a half-written one."""
+    """An earlier kill left an old one as `.replaced`, another under its name, and a half-written one."""
     put(folder, 300, number=1)
     (folder / "step-000300").rename(folder / "step-000300.replaced")
     put(folder, 200, number=3)
@@ -231,13 +231,13 @@ def test_a_kill_at_any_point_leaves_the_previous_or_the_new_one(tmp_path, quick,
         situation(folder)
         before = newest_checkpoint(folder, lambda message: None)
         damaged = [path for _, path in list_checkpoints(folder) if verify(path)]
-        left = point
+        remaining = point
 
         def kill(name: str) -> None:
-            nonlocal left
-            if left == 0:
+            nonlocal remaining
+            if remaining == 0:
                 os._exit(9)
-            left -= 1
+            remaining -= 1
 
         def work(folder=folder) -> None:
             checkpoints._crash_point = kill  # in the child alone
@@ -259,21 +259,21 @@ def test_a_kill_at_any_point_leaves_the_previous_or_the_new_one(tmp_path, quick,
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_a_full_disk_at_any_point_keeps_the_previous_one(tmp_path, monkeypatch, quick, situation):
+def test_a_full_disk_at_any_point_leaves_the_previous_one(tmp_path, monkeypatch, quick, situation):
     names: list[str] = []
     monkeypatch.setattr(checkpoints, "_crash_point", names.append)
     situation(tmp_path / "rehearsal")
     names.clear()
     put(tmp_path / "rehearsal", 300, number=2, keep=1)
-    for place, name in enumerate(names.copy()):
-        folder = tmp_path / str(place)
+    for index, name in enumerate(names.copy()):
+        folder = tmp_path / str(index)
         monkeypatch.setattr(checkpoints, "_crash_point", lambda name: None)
         situation(folder)
         before = newest_checkpoint(folder, lambda message: None)
-        left = iter(range(place))
+        remaining = iter(range(index))
 
-        def full(name: str, left=left) -> None:
-            if next(left, None) is None:
+        def full(name: str, remaining=remaining) -> None:
+            if next(remaining, None) is None:
                 raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(checkpoints, "_crash_point", full)
@@ -302,8 +302,8 @@ def test_a_file_that_may_not_grow_is_a_full_disk(tmp_path, quick, limit):
     assert not list(tmp_path.glob(".tmp-*"))
 
 
-def test_a_save_does_not_start_without_room(tmp_path, monkeypatch):
-    tensors = {"model": {"a": torch.zeros(25)}}  # 100 bytes, so 120 are wanted
+def test_a_save_does_not_start_without_free_space(tmp_path, monkeypatch):
+    tensors = {"model": {"a": torch.zeros(25)}}  # 100 bytes, so 120 are needed
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=119))
     with pytest.raises(DiskFull, match="needs"):
@@ -313,18 +313,18 @@ def test_a_save_does_not_start_without_room(tmp_path, monkeypatch):
     save(tmp_path, 1, tensors, {}, keep=1)
 
 
-def test_a_folder_that_cannot_be_written_is_told_plainly(tmp_path):
+def test_a_folder_that_cannot_be_written_is_a_plain_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="could not be written") as told:
+    with pytest.raises(UserError, match="could not be written") as caught:
         put(tmp_path / "file" / "below", 1)
-    assert not isinstance(told.value, DiskFull)
+    assert not isinstance(caught.value, DiskFull)
 
 
-def test_what_the_disk_did_not_keep_is_noticed_before_anything_is_removed(tmp_path, monkeypatch):
+def test_what_the_disk_did_not_store_is_noticed_before_anything_is_removed(tmp_path, monkeypatch):
     put(tmp_path, 100)
     true_entry = checkpoints.file_entry
     monkeypatch.setattr(checkpoints, "file_entry", lambda content: true_entry(content + b"!"))
-    with pytest.raises(UserError, match="did not keep"):
+    with pytest.raises(UserError, match="did not store"):
         put(tmp_path, 200, keep=1)
     assert steps(tmp_path) == ["step-000100"]
     assert number_in(newest_checkpoint(tmp_path, silent)) == 100
@@ -336,7 +336,7 @@ def change(path: Path, old: bytes, new: bytes) -> None:
     path.write_bytes(content.replace(old, new, 1))
 
 
-def test_each_fault_has_its_words(tmp_path):
+def test_each_fault_has_its_message(tmp_path):
     def fresh() -> Path:
         shutil.rmtree(tmp_path / "step-000200", ignore_errors=True)
         return put(tmp_path, 200)
@@ -417,7 +417,7 @@ def test_a_manifest_that_is_something_else_is_a_fault_not_a_crash(tmp_path, text
     assert len(verify(path)) == 1
 
 
-def test_content_that_cannot_be_read_is_told_plainly(tmp_path):
+def test_content_that_cannot_be_read_is_a_plain_error(tmp_path):
     with pytest.raises(UserError, match="not JSON"):
         load(forged(tmp_path, {"state.json": b"{"}))
     shutil.rmtree(tmp_path / "step-000005")
@@ -446,21 +446,21 @@ STEPS = (100, 200, 300)
 Folders = dict[str, dict[str, bytes]]
 
 
-def damage(folders: Folders, draw) -> None:
-    """One random accident; the folders are dictionaries of names and bytes."""
-    name = str(draw.choice(sorted(folders)))
-    file = str(draw.choice(sorted(folders[name])))
+def damage(folders: Folders, rng) -> None:
+    """One random accident; the folders are dictionaries of file names and bytes."""
+    name = str(rng.choice(sorted(folders)))
+    file = str(rng.choice(sorted(folders[name])))
     inside = bytearray(folders[name][file])
-    other = str(draw.choice(sorted(folders)))
-    match str(draw.choice(["cut", "flip", "zero", "lose", "swap", "swap folders", "copy", "add"])):
+    other = str(rng.choice(sorted(folders)))
+    match str(rng.choice(["cut", "flip", "zero", "lose", "swap", "swap folders", "copy", "add"])):
         case "cut":
-            del inside[int(draw.integers(len(inside))) :]
+            del inside[int(rng.integers(len(inside))) :]
             folders[name][file] = bytes(inside)
         case "flip":
-            inside[draw.integers(len(inside))] ^= 1 << int(draw.integers(8))
+            inside[rng.integers(len(inside))] ^= 1 << int(rng.integers(8))
             folders[name][file] = bytes(inside)
         case "zero":
-            start = int(draw.integers(len(inside)))
+            start = int(rng.integers(len(inside)))
             inside[start:] = bytes(len(inside) - start)
             folders[name][file] = bytes(inside)
         case "lose":
@@ -474,8 +474,8 @@ def damage(folders: Folders, draw) -> None:
             folders["step-000400"] = dict(folders[name])
         case "add":
             folders[name][f"{file}.1"] = bytes(inside)
-    for left in [left for left in folders.values() if not left]:
-        left["empty"] = b"x"  # a folder that lost everything still lies there
+    for files in [files for files in folders.values() if not files]:
+        files["empty"] = b"x"  # a folder without files is still there
 
 
 def whole_copy(folder: Path) -> Folders:
@@ -484,22 +484,22 @@ def whole_copy(folder: Path) -> Folders:
 
 @pytest.mark.parametrize("accidents", [1, 2, 4])
 def test_no_damaged_checkpoint_is_ever_loaded(tmp_path, accidents):
-    """600 folders with accidents: the newest that is whole is used, the others are named."""
+    """600 folders with accidents: the newest intact one is loaded, the others are named."""
     for step in STEPS:
         put(tmp_path / "good", step)
     good = whole_copy(tmp_path / "good")
     for seed in range(200):
-        draw = generator(seed, "damage", accidents)
+        rng = generator(seed, "damage", accidents)
         folders = {name: dict(files) for name, files in good.items()}
         for _ in range(accidents):
-            damage(folders, draw)
+            damage(folders, rng)
         here = tmp_path / str(seed)
         for name, files in folders.items():
             (here / name).mkdir(parents=True)
             for file, inside in files.items():
                 (here / name / file).write_bytes(inside)
-        whole = [name for name in sorted(folders, reverse=True) if folders[name] == good.get(name)]
-        expected = whole[0] if whole else None
+        intact = [name for name in sorted(folders, reverse=True) if folders[name] == good.get(name)]
+        expected = intact[0] if intact else None
         rejected: list[str] = []
         checkpoint = newest_checkpoint(here, rejected.append)
         assert (checkpoint and checkpoint.path.name) == expected, f"seed {seed}"

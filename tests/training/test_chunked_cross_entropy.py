@@ -1,4 +1,4 @@
-"""The loss in chunks: the plain definition's numbers and gradients, whatever the size of a chunk."""
+"""The chunked loss: loss and gradients equal the plain definition's, for any size of chunk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from seq2see.training.chunked_cross_entropy import (
 
 VOCAB, WIDTH = 11, 5
 RULES = [(0.0, 0.0), (0.3, 0.0), (0.0, 2.5), (0.1, 1.3)]
-every_rule = pytest.mark.parametrize("smoothing, agreement", RULES)
+every_rule = pytest.mark.parametrize("label_smoothing, r_drop", RULES)
 
 
 def case(tokens: int, copies: int = 1, dtype: torch.dtype = torch.float64, seed: int = 0, bias: bool = True):
@@ -38,10 +38,10 @@ def case(tokens: int, copies: int = 1, dtype: torch.dtype = torch.float64, seed:
 
 
 def plain(hidden, weight, bias, labels, label_smoothing, r_drop):
-    """The definition, on all scores at once."""
-    scores = functional.linear(hidden, weight, bias)
-    loss = sum(plain_cross_entropy(each, labels, label_smoothing) for each in scores) / len(scores)
-    return loss + r_drop * plain_r_drop(*scores) if r_drop else loss
+    """The definition, on all logits at once."""
+    logits = functional.linear(hidden, weight, bias)
+    loss = sum(plain_cross_entropy(each, labels, label_smoothing) for each in logits) / len(logits)
+    return loss + r_drop * plain_r_drop(*logits) if r_drop else loss
 
 
 def gradients(loss, parts):
@@ -51,7 +51,7 @@ def gradients(loss, parts):
 @every_rule
 @pytest.mark.parametrize("chunk", [2, 3, 6, 512])
 @pytest.mark.parametrize("bias", [True, False])
-def test_chunked_is_plain_in_the_loss_and_in_every_gradient(monkeypatch, label_smoothing, r_drop, chunk, bias):
+def test_the_chunked_loss_and_its_gradients_are_the_plain_ones(monkeypatch, label_smoothing, r_drop, chunk, bias):
     monkeypatch.setitem(chunked_cross_entropy.CHUNK_SIZE, "cpu", chunk)
     *parts, labels = case(7, 1 + bool(r_drop), bias=bias)
     expected = plain(*parts, labels, label_smoothing, r_drop)
@@ -64,30 +64,30 @@ def test_chunked_is_plain_in_the_loss_and_in_every_gradient(monkeypatch, label_s
 @every_rule
 def test_gradients_are_those_of_finite_differences(label_smoothing, r_drop):
     *parts, labels = case(3, 1 + bool(r_drop))
-    assert torch.autograd.gradcheck(lambda *some: chunked_loss(*some, labels, label_smoothing, r_drop), parts)
-    assert torch.autograd.gradcheck(lambda *some: plain(*some, labels, label_smoothing, r_drop), parts)
+    assert torch.autograd.gradcheck(lambda *tensors: chunked_loss(*tensors, labels, label_smoothing, r_drop), parts)
+    assert torch.autograd.gradcheck(lambda *tensors: plain(*tensors, labels, label_smoothing, r_drop), parts)
 
 
 @given(st.integers(1, 9), st.integers(1, 10), st.integers(0, 999), st.floats(0, 0.9), st.sampled_from([0.0, 0.7]))
 def test_the_size_of_a_chunk_changes_nothing(tokens, chunk, seed, label_smoothing, r_drop):
     *parts, labels = case(tokens, 1 + bool(r_drop), seed=seed)
     whole = chunked_loss(*parts, labels, label_smoothing, r_drop)
-    kept = chunked_cross_entropy.CHUNK_SIZE["cpu"]
+    default_size = chunked_cross_entropy.CHUNK_SIZE["cpu"]
     chunked_cross_entropy.CHUNK_SIZE["cpu"] = 2 * chunk
     try:
-        pieces = chunked_loss(*parts, labels, label_smoothing, r_drop)
+        chunked = chunked_loss(*parts, labels, label_smoothing, r_drop)
     finally:
-        chunked_cross_entropy.CHUNK_SIZE["cpu"] = kept
-    assert_close(pieces, whole, rtol=1e-12, atol=0)
-    for actual, theirs in zip(gradients(pieces, parts), gradients(whole, parts), strict=True):
+        chunked_cross_entropy.CHUNK_SIZE["cpu"] = default_size
+    assert_close(chunked, whole, rtol=1e-12, atol=0)
+    for actual, theirs in zip(gradients(chunked, parts), gradients(whole, parts), strict=True):
         assert_close(actual, theirs, rtol=1e-10, atol=1e-12)
 
 
-def test_a_label_that_asks_nothing_counts_nowhere():
+def test_an_ignored_label_has_no_loss():
     hidden, weight, bias, labels = case(6)
-    asked = torch.tensor([True, False, True, True, False, False])
-    some = chunked_loss(hidden, weight, bias, labels.masked_fill(~asked, IGNORE_INDEX), 0.2)
-    alone = chunked_loss(hidden[:, asked], weight, bias, labels[asked], 0.2)
+    label_mask = torch.tensor([True, False, True, True, False, False])
+    some = chunked_loss(hidden, weight, bias, labels.masked_fill(~label_mask, IGNORE_INDEX), 0.2)
+    alone = chunked_loss(hidden[:, label_mask], weight, bias, labels[label_mask], 0.2)
     assert_close(some, alone)
     for actual, theirs in zip(
         gradients(some, [hidden, weight, bias]), gradients(alone, [hidden, weight, bias]), strict=True
@@ -95,63 +95,63 @@ def test_a_label_that_asks_nothing_counts_nowhere():
         assert_close(actual, theirs)
 
 
-def test_the_scores_of_all_tokens_never_exist_at_once(monkeypatch):
+def test_the_logits_of_all_tokens_never_exist_at_once(monkeypatch):
     monkeypatch.setitem(chunked_cross_entropy.CHUNK_SIZE, "cpu", 4)
-    seen = []
+    shapes = []
     monkeypatch.setattr(
         chunked_cross_entropy,
         "cross_entropy_in_place",
-        lambda scores, *rest: seen.append(scores.shape) or cross_entropy_in_place(scores, *rest),
+        lambda logits, *rest: shapes.append(logits.shape) or cross_entropy_in_place(logits, *rest),
     )
     *parts, labels = case(10)
     chunked_loss(*parts, labels)
-    assert seen == [(1, 4, VOCAB), (1, 4, VOCAB), (1, 2, VOCAB)]
-    seen.clear()
+    assert shapes == [(1, 4, VOCAB), (1, 4, VOCAB), (1, 2, VOCAB)]
+    shapes.clear()
     *parts, labels = case(5, copies=2)
     chunked_loss(*parts, labels, 0.0, 1.0)
-    assert seen == [(2, 2, VOCAB), (2, 2, VOCAB), (2, 1, VOCAB)]
+    assert shapes == [(2, 2, VOCAB), (2, 2, VOCAB), (2, 1, VOCAB)]
 
 
-def test_scores_that_are_far_apart_overflow_nowhere():
-    scores = torch.tensor([[[1e4, -1e4, 0.0]], [[-1e4, 1e4, 0.0]]])
-    loss = cross_entropy_in_place(scores, torch.tensor([1]), 0.1, 1.0)
+def test_logits_that_are_far_apart_do_not_overflow():
+    logits = torch.tensor([[[1e4, -1e4, 0.0]], [[-1e4, 1e4, 0.0]]])
+    loss = cross_entropy_in_place(logits, torch.tensor([1]), 0.1, 1.0)
     assert loss.isfinite()
-    assert scores.isfinite().all()
+    assert logits.isfinite().all()
 
 
 @every_rule
-def test_under_autocast_products_are_bf16_and_everything_else_is_float32(monkeypatch, label_smoothing, r_drop):
+def test_under_autocast_matmuls_are_bf16_and_everything_else_is_float32(monkeypatch, label_smoothing, r_drop):
     monkeypatch.setitem(chunked_cross_entropy.CHUNK_SIZE, "cpu", 64)
     *parts, labels = case(200, 1 + bool(r_drop), torch.float32)
     expected = plain(*parts, labels, label_smoothing, r_drop)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = chunked_loss(*parts, labels, label_smoothing, r_drop)
     assert found.dtype == torch.float32
-    assert found.item() != expected.item()  # rounded to 8 bits on the way
+    assert found.item() != expected.item()  # the matmuls round to 8 bits
     assert found.item() == pytest.approx(expected.item(), rel=5e-3)
     for actual, theirs in zip(gradients(found, parts), gradients(expected, parts), strict=True):
         assert actual.dtype == torch.float32
         assert_close(actual, theirs, rtol=0, atol=0.03 * float(theirs.abs().max()))
 
 
-def test_hidden_vectors_of_16_bits_get_gradients_of_16_bits():
+def test_hidden_states_in_bf16_get_gradients_in_bf16():
     hidden, weight, bias, labels = case(6, dtype=torch.float32)
     low = hidden.detach().bfloat16().requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = chunked_loss(low, weight, bias, labels)
-    by_hidden, by_weight = gradients(loss, [low, weight])
-    assert (loss.dtype, by_hidden.dtype, by_weight.dtype) == (torch.float32, torch.bfloat16, torch.float32)
+    grad_hidden, grad_weight = gradients(loss, [low, weight])
+    assert (loss.dtype, grad_hidden.dtype, grad_weight.dtype) == (torch.float32, torch.bfloat16, torch.float32)
 
 
-class Overheard(TorchDispatchMode):
-    """The names of all that torch is asked to compute."""
+class CallRecorder(TorchDispatchMode):
+    """Records the names of all operations that torch runs."""
 
     def __init__(self):
         super().__init__()
-        self.heard = []
+        self.calls = []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.heard.append(function.overloadpacket.__name__)
+        self.calls.append(function.overloadpacket.__name__)
         return function(*args, **(kwargs or {}))
 
 
@@ -167,20 +167,20 @@ WAYS = {
 
 
 @pytest.mark.parametrize("follow, times, multiplied", WAYS.values(), ids=WAYS)
-def test_who_goes_back_multiplies_only_by_what_follows_the_loss(follow, times, multiplied):
+def test_the_backward_pass_multiplies_only_by_the_operations_after_the_loss(follow, times, multiplied):
     *parts, labels = case(7)
     expected = gradients(plain(*parts, labels, 0.1, 0.0), parts)
     hidden = parts[0] * 1
     found = follow(chunked_loss(hidden, *parts[1:], labels, 0.1), hidden.detach())
-    with Overheard() as torchs:
+    with CallRecorder() as recorder:
         run_backward(found)
-    # One product is that of `parts[0] * 1` above.
-    assert (torchs.heard.count("mul") + torchs.heard.count("div") > 1) == multiplied
+    # One multiplication is that of `parts[0] * 1` above.
+    assert (recorder.calls.count("mul") + recorder.calls.count("div") > 1) == multiplied
     for part, theirs in zip(parts, expected, strict=True):
         assert_close(part.grad, times * theirs)
 
 
-def test_once_it_is_over_nothing_is_known_of_it_even_after_a_mistake():
+def test_after_the_backward_pass_no_unit_gradient_is_left_even_after_an_error():
     *parts, labels = case(3)
     loss = chunked_loss(*parts, labels)
     run_backward(loss)
@@ -191,24 +191,24 @@ def test_once_it_is_over_nothing_is_known_of_it_even_after_a_mistake():
 
 @pytest.mark.parametrize("copies, chunk", [(1, 512), (1, 3), (2, 512), (2, 6)])
 @pytest.mark.parametrize("dtype, copied", [(torch.bfloat16, False), (torch.float32, True)])
-def test_if_formats_agree_the_slope_by_vectors_is_written_where_it_is_read(monkeypatch, copies, chunk, dtype, copied):
+def test_if_formats_agree_the_gradient_of_hidden_states_is_written_in_place(monkeypatch, copies, chunk, dtype, copied):
     monkeypatch.setitem(chunked_cross_entropy.CHUNK_SIZE, "cpu", chunk)
     hidden, weight, _, labels = case(7, copies, torch.float32, bias=False)
     low = weight.detach().bfloat16().requires_grad_()
-    with torch.autocast("cpu", dtype=torch.bfloat16), Overheard() as torchs:
+    with torch.autocast("cpu", dtype=torch.bfloat16), CallRecorder() as recorder:
         loss = chunked_loss(hidden.detach().to(dtype).requires_grad_(), low, None, labels)
-    assert bool(torchs.heard.count("copy_")) == copied
+    assert bool(recorder.calls.count("copy_")) == copied
     assert loss.isfinite()
 
 
-def test_no_tokens_ask_nothing_and_move_nothing():
+def test_no_tokens_have_no_loss_and_zero_gradients():
     *parts, labels = case(0)
     loss = chunked_loss(*parts, labels)
     assert loss == 0
     assert all(not gradient.any() for gradient in gradients(loss, parts))
 
 
-def test_without_gradients_it_is_the_same_number_and_no_gradient_is_computed(monkeypatch):
+def test_without_gradients_the_loss_is_equal_and_no_gradient_is_computed(monkeypatch):
     *parts, labels = case(7)
     expected = chunked_loss(*parts, labels, 0.1)
     monkeypatch.setattr(chunked_cross_entropy, "accumulate_matmul", None)
@@ -227,7 +227,7 @@ def test_a_weight_that_also_is_an_embedding_learns_from_both_uses():
 
 
 @pytest.mark.parametrize(
-    "on_gpu, vocab, dtype, taken",
+    "on_gpu, vocab, dtype, expected",
     [
         (True, 32_000, torch.bfloat16, True),
         (True, 32_000, torch.float32, True),
@@ -236,10 +236,10 @@ def test_a_weight_that_also_is_an_embedding_learns_from_both_uses():
         (True, 65, torch.bfloat16, False),
     ],
 )
-def test_the_kernel_is_for_large_vocabularies_on_a_gpu(monkeypatch, on_gpu, vocab, dtype, taken):
+def test_the_kernel_is_for_large_vocabularies_on_a_gpu(monkeypatch, on_gpu, vocab, dtype, expected):
     monkeypatch.setattr(devices, "TRITON", True)
     device = SimpleNamespace(type="cuda" if on_gpu else "cpu")
-    products = SimpleNamespace(device=device, size=(1, 9, vocab).__getitem__, dtype=dtype)
-    assert chunked_cross_entropy.has_kernel(products) == taken
+    linear_output = SimpleNamespace(device=device, size=(1, 9, vocab).__getitem__, dtype=dtype)
+    assert chunked_cross_entropy.has_kernel(linear_output) == expected
     with devices.use_kernels(False):
-        assert not chunked_cross_entropy.has_kernel(products)
+        assert not chunked_cross_entropy.has_kernel(linear_output)

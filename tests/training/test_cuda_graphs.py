@@ -1,4 +1,4 @@
-"""A step as a CUDA graph is the step itself; only a GPU can say so."""
+"""A step as a CUDA graph equals the plain step; this needs a GPU."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def losses(graphs: bool, steps: int = 12, dropout: float = 0.2, **changes) -> li
     return [*found, *(float(weight.sum()) for weight in trainer.average.values())]
 
 
-def test_a_recorded_step_is_the_step_itself_and_the_same_every_time():
+def test_a_captured_step_is_the_step_itself_and_the_same_every_time():
     assert losses(graphs=True, dropout=0.0) == pytest.approx(losses(graphs=False, dropout=0.0), rel=1e-4)
     assert losses(graphs=True) == pytest.approx(losses(graphs=True), rel=1e-4)
 
@@ -55,24 +55,24 @@ def test_steps_have_different_dropout():
 
 
 @pytest.mark.parametrize("changes", [{"precision": "bf16"}, {"accumulate": 2}], ids=str)
-def test_other_settings_are_recorded_too(changes):
+def test_other_settings_are_captured_too(changes):
     plain, captured = (losses(graphs, dropout=0.0, **changes) for graphs in (False, True))
     assert captured == pytest.approx(plain, rel=1e-3, abs=1e-3)  # in bf16 the first step rounds where the others do not
 
 
 @pytest.mark.parametrize("optimizer", [SGD(momentum=0.9), Adam(), Muon()], ids=str)
-def test_every_optimizer_is_recorded(optimizer):
-    """And the rehearsals, which are steps not taken, leave nothing in its memory."""
+def test_every_optimizer_is_captured(optimizer):
+    """And the warm-up runs do not change its state."""
     plain, captured = (losses(graphs, dropout=0.0, optimizer=optimizer) for graphs in (False, True))
     assert captured[:12] == pytest.approx(plain[:12], rel=1e-3)
 
 
-def test_compiled_blocks_learn_alike():
+def test_compiled_blocks_learn_the_same():
     plain, compiled = losses(graphs=True, dropout=0.0), losses(graphs=True, dropout=0.0, compile=True)
     assert compiled[:12] == pytest.approx(plain[:12], rel=1e-3)
 
 
-def test_a_loss_that_is_no_number_is_found_late_and_nothing_is_lost():
+def test_a_loss_that_is_not_finite_is_found_late_and_no_weight_changes():
     stack = TransformerSettings(width=32, depth=1, heads=2)
     settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
     model = fresh_model(settings, (len(LETTERS), len(LETTERS)), "xavier", seed=1)
@@ -80,7 +80,7 @@ def test_a_loss_that_is_no_number_is_found_late_and_nothing_is_lost():
     batches = [PLAN.batch(PAIRS, PLAN.indices_at(step)) for step in range(4)]
     trainer.train_step(batches[0])
     with torch.no_grad():
-        trainer.weights["encoder.blocks.0.think.widen.bias"][0] = torch.inf
+        trainer.weights["encoder.blocks.0.feed_forward.up_proj.bias"][0] = torch.inf
     before = {name: weight.detach().clone() for name, weight in trainer.weights.items()}
     for batch in batches[1:]:
         trainer.enqueue(batch)
@@ -93,8 +93,8 @@ def test_a_loss_that_is_no_number_is_found_late_and_nothing_is_lost():
 TEXT = TextDataset([Example("", "".join(TEXTS))], LETTERS, width=14)
 
 
-def read_on(graphs: bool, steps: int = 30, weights: float = 0.0, **changes) -> list[float]:
-    """Losses of a language model that carries its state from one stretch to the next, and what it remembers at last."""
+def carry_on(graphs: bool, steps: int = 30, weights: float = 0.0, **changes) -> list[float]:
+    """Losses of a language model that carries its state from one segment to the next, and its final state."""
     decoder = RecurrentDecoderSettings(
         cell="lstm",
         attention="none",
@@ -102,7 +102,7 @@ def read_on(graphs: bool, steps: int = 30, weights: float = 0.0, **changes) -> l
         depth=2,
         dropout=0.0,
         embedding_width=24,
-        awd={"weights": weights},
+        awd={"weight_dropout": weights},
     )
     settings = ModelSettings(target=TextTarget(embedding=TokenEmbeddingSettings(positions="none")), decoder=decoder)
     model = fresh_model(settings, (len(LETTERS), len(LETTERS)), "xavier", seed=1)
@@ -110,20 +110,20 @@ def read_on(graphs: bool, steps: int = 30, weights: float = 0.0, **changes) -> l
     trainer = Trainer(model, NextToken(ar=2.0, tar=1.0), training, torch.device("cuda"))
     if not graphs:
         trainer._run_step = trainer._step
-    streams = ContiguousSampler(TEXT, tokens=112, seed=1)
+    streams = ContiguousSampler(TEXT, batch_tokens=112, seed=1)
     found = [trainer.train_step(streams.batch_at(step))["loss"] for step in range(steps)]
     return [*found, *(float(tensor.float().sum()) for tensor in trainer.carried_state.state_dict().values())]
 
 
 @pytest.mark.parametrize("changes", [{}, {"precision": "bf16"}], ids=str)
-def test_a_recorded_step_goes_on_from_the_state_that_the_last_one_left(changes):
-    plain, captured = (read_on(graphs, **changes) for graphs in (False, True))
+def test_a_captured_step_continues_from_the_state_of_the_previous_one(changes):
+    plain, captured = (carry_on(graphs, **changes) for graphs in (False, True))
     assert captured[:30] == pytest.approx(plain[:30], rel=1e-2 if changes else 1e-3)
     assert captured[30:] == pytest.approx(plain[30:], rel=2e-2, abs=0.5)
 
 
-def test_weights_fall_out_anew_at_every_repetition():
-    """And a kernel that is given thinned weights does not complain: a warning is an error here."""
-    first, again, whole = (read_on(True, steps=12, weights=weights) for weights in (0.5, 0.5, 0.0))
+def test_weight_dropout_is_sampled_anew_at_every_replay():
+    """And a kernel with dropped weights emits no warning: a warning is an error here."""
+    first, again, whole = (carry_on(True, steps=12, weights=weights) for weights in (0.5, 0.5, 0.0))
     assert first == pytest.approx(again, rel=1e-3)
     assert first[:12] != pytest.approx(whole[:12], rel=1e-3)

@@ -1,4 +1,4 @@
-"""The diary of a run: what is written when, what a resumed run keeps of it, and what a kill leaves behind."""
+"""The metrics log of a run: when entries are written, which a resumed run keeps, and what a kill leaves behind."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from seq2see.training.metrics_logger import MetricsLogger, read_metrics
 
 
 def steps(path) -> list[int]:
-    return [log["step"] for log in read_metrics(path)]
+    return [entry["step"] for entry in read_metrics(path)]
 
 
-def test_notes_reach_the_file_when_they_are_flushed_and_speeds_another(tmp_path):
+def test_metrics_reach_the_file_when_they_are_flushed_and_speeds_another(tmp_path):
     metrics_logger = MetricsLogger(tmp_path, 0)
     metrics_logger.log(1, loss=0.5, tokens=30)
     metrics_logger.log(2, loss=0.25, tokens=12)
@@ -30,7 +30,7 @@ def test_a_speed_is_that_of_the_steps_since_the_last_one(tmp_path):
     metrics_logger.log(1, tokens=30)
     metrics_logger._clock -= 100
     metrics_logger.flush(1)
-    metrics_logger.log(1, perplexity=7.0)  # no step was taken since, so there is no speed to tell
+    metrics_logger.log(1, perplexity=7.0)  # no step since the last flush, so there is no speed
     metrics_logger.flush(1)
     metrics_logger.log(2, tokens=30)
     metrics_logger._clock -= 1
@@ -39,7 +39,7 @@ def test_a_speed_is_that_of_the_steps_since_the_last_one(tmp_path):
     assert read_metrics(metrics_logger.timing_path)[1]["seconds"] < 2
 
 
-def test_what_is_forgotten_is_never_written(tmp_path):
+def test_what_is_discarded_is_never_written(tmp_path):
     metrics_logger = MetricsLogger(tmp_path, 0)
     metrics_logger.log(1, tokens=30)
     metrics_logger.discard()
@@ -47,7 +47,7 @@ def test_what_is_forgotten_is_never_written(tmp_path):
     assert (steps(metrics_logger.metrics_path), steps(metrics_logger.timing_path)) == ([], [])
 
 
-def test_a_resumed_run_keeps_what_was_noted_up_to_its_step(tmp_path):
+def test_a_resumed_run_keeps_what_was_logged_up_to_its_step(tmp_path):
     metrics_logger = MetricsLogger(tmp_path, 0)
     for step in (1, 2, 3):
         metrics_logger.log(step, tokens=1)
@@ -59,7 +59,7 @@ def test_a_resumed_run_keeps_what_was_noted_up_to_its_step(tmp_path):
     assert steps(again.metrics_path) == [1, 2, 3]
 
 
-def test_a_line_that_a_kill_left_unfinished_is_passed_over_and_then_removed(tmp_path):
+def test_a_line_that_a_kill_left_unfinished_is_skipped_and_then_removed(tmp_path):
     metrics_logger = MetricsLogger(tmp_path, 0)
     metrics_logger.log(1, tokens=1)
     metrics_logger.flush(1)

@@ -1,4 +1,4 @@
-"""Rows with two labels: the loss is that of the mixed answer, in the objective and in a whole step."""
+"""Rows with two labels: the loss is that of the mixed label, in the objective and in a whole step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS, WIDTH, CLASSES = 7, 5, 3
 
 
 class Plain(nn.Module):
-    """The smallest model that names a label: what it reads is its summary."""
+    """The smallest classifier: its input is its hidden state."""
 
     def __init__(self):
         super().__init__()
@@ -37,21 +37,21 @@ def mixtures() -> MixedBatch:
     return MixedBatch(source, None, labels, torch.arange(ROWS), other_labels, torch.rand(ROWS))
 
 
-def soft_answers(batch: MixedBatch, label_smoothing: float) -> torch.Tensor:
-    """The answers written out as a distribution for each row."""
+def soft_labels(batch: MixedBatch, label_smoothing: float) -> torch.Tensor:
+    """The target distribution of each row, written out."""
     own, other = (nn.functional.one_hot(each[:, 0], CLASSES) for each in (batch.labels, batch.other_labels))
-    sharp = batch.label_weights[:, None] * own + (1 - batch.label_weights[:, None]) * other
-    return (1 - label_smoothing) * sharp + label_smoothing / CLASSES
+    mixed = batch.label_weights[:, None] * own + (1 - batch.label_weights[:, None]) * other
+    return (1 - label_smoothing) * mixed + label_smoothing / CLASSES
 
 
 def plain_loss(model: Plain, batch: MixedBatch, label_smoothing: float) -> torch.Tensor:
     logits = model.head(batch.source.values[:, 0])
-    return -(soft_answers(batch, label_smoothing) * logits.log_softmax(-1)).sum()
+    return -(soft_labels(batch, label_smoothing) * logits.log_softmax(-1)).sum()
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.2])
 @pytest.mark.parametrize("chunk", [3, 512])
-def test_the_loss_of_a_mixture_is_that_of_the_mixed_answer(monkeypatch, label_smoothing, chunk):
+def test_the_loss_of_a_mixture_is_that_of_the_mixed_label(monkeypatch, label_smoothing, chunk):
     monkeypatch.setitem(chunked_cross_entropy.CHUNK_SIZE, "cpu", chunk)
     model, batch = Plain(), mixtures()
     expected = plain_loss(model, batch, label_smoothing)
@@ -74,7 +74,7 @@ def test_a_mixture_of_one_is_no_mixture():
     )
 
 
-def test_a_row_that_asks_nothing_counts_nowhere():
+def test_a_row_without_a_label_has_no_loss():
     model, batch = Plain(), mixtures()
     labels, other_labels = batch.labels.clone(), batch.other_labels.clone()
     labels[2:], other_labels[2:] = IGNORE_INDEX, IGNORE_INDEX
@@ -100,13 +100,13 @@ def test_a_whole_step_on_mixtures(accumulate):
     model, batch = Plain(), mixtures()
     before = [weight.detach().clone() for weight in model.parameters()]
     grads = torch.autograd.grad(plain_loss(model, batch, 0.1) / ROWS, list(model.parameters()))
-    figures = Trainer(model, Classification(label_smoothing=0.1), settings, torch.device("cpu")).train_step(batch)
-    assert figures["tokens"] == ROWS
+    metrics = Trainer(model, Classification(label_smoothing=0.1), settings, torch.device("cpu")).train_step(batch)
+    assert metrics["tokens"] == ROWS
     for weight, old, grad in zip(model.parameters(), before, grads, strict=True):
         assert_close(weight.detach(), old - 0.5 * grad)
 
 
-def test_a_mixture_travels_whole():
+def test_a_mixed_batch_goes_to_another_device_as_a_whole():
     batch = mixtures()
     moved = batch.to("cpu")
     assert isinstance(moved, MixedBatch)

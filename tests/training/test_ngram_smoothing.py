@@ -1,4 +1,4 @@
-"""Smoothing: by hand, beside a slow and obvious implementation, and always a proper distribution."""
+"""Smoothing: by hand, against a slow and obvious implementation, and always a proper distribution."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from seq2see.training.ngram_smoothing import (
 )
 
 VOCABULARY = 7
-SAYABLE = [token for token in range(VOCABULARY) if token not in NEVER_PREDICTED]
+PREDICTED = [token for token in range(VOCABULARY) if token not in NEVER_PREDICTED]
 TEXTS = st.lists(st.integers(2, VOCABULARY - 1), min_size=2, max_size=80)
 
 
@@ -31,29 +31,29 @@ def levels_of(ids: list[int], order: int, smoothing: str, vocab_size: int = VOCA
     return SMOOTHINGS[smoothing]().levels(list(count_ngrams(np.array(ids), vocab_size, order)))
 
 
-def label_mask(levels: list[Level], context: tuple[int, ...], token: int, vocab_size: int = VOCABULARY) -> float:
-    """p(token | context) by eq. 1, in plain recursion over the tables."""
+def probability(levels: list[Level], context: tuple[int, ...], token: int, vocab_size: int = VOCABULARY) -> float:
+    """p(token | context) by eq. 1, by plain recursion over the tables."""
     if not context:
         return float(levels[0].probabilities[token])
-    number = context[0]  # a token is its own number
+    number = context[0]  # the number of a unigram is its token
     for length, next_token in enumerate(context[1:], 1):
-        number = place_of(levels[length], number * vocab_size + next_token)
+        number = index_of(levels[length], number * vocab_size + next_token)
         if number is None:
-            return asked(levels, context[1:], token, vocab_size)
+            return probability(levels, context[1:], token, vocab_size)
     level = levels[len(context)]
-    found = place_of(level, number * vocab_size + token)
-    if found is not None:
-        return float(level.probabilities[found])
-    return float(level.weights[number]) * asked(levels, context[1:], token, vocab_size)
+    index = index_of(level, number * vocab_size + token)
+    if index is not None:
+        return float(level.probabilities[index])
+    return float(level.backoff_weights[number]) * probability(levels, context[1:], token, vocab_size)
 
 
-def place_of(level: Level, key: int) -> int | None:
-    found = np.flatnonzero(level.keys == key)
-    return int(found[0]) if len(found) else None
+def index_of(level: Level, key: int) -> int | None:
+    indices = np.flatnonzero(level.keys == key)
+    return int(indices[0]) if len(indices) else None
 
 
 class Slow:
-    """The same models from dictionaries of tuples, straight from the papers' formulas."""
+    """The models as dictionaries of tuples, straight from the papers' formulas."""
 
     def __init__(self, ids: list[int], order: int, smoothing: str):
         self.smoothing, self.order = smoothing, order
@@ -62,14 +62,14 @@ class Slow:
         raw[1].pop((BOS,))
         self.counts: list[Counter[tuple[int, ...]]] = [Counter()]
         for n in range(1, order + 1):
-            mine = Counter(raw[n])
+            counts = Counter(raw[n])
             if n < order and smoothing != "back-off":
-                lefts = defaultdict(set)
-                for gram in raw[n + 1]:
-                    lefts[gram[1:]].add(gram[0])
-                mine = Counter({gram: len(lefts[gram]) if gram[0] != BOS else count for gram, count in mine.items()})
-            self.counts.append(mine)
-        self.discounts = [self.estimate(mine) for mine in self.counts]
+                preceding = defaultdict(set)
+                for ngram in raw[n + 1]:
+                    preceding[ngram[1:]].add(ngram[0])
+                counts = Counter({each: len(preceding[each]) if each[0] != BOS else counts[each] for each in counts})
+            self.counts.append(counts)
+        self.discounts = [self.estimate(counts) for counts in self.counts]
 
     def estimate(self, counts: Counter[tuple[int, ...]]) -> tuple[float, ...]:
         n1, n2, n3, n4 = (sum(value == k for value in counts.values()) for k in (1, 2, 3, 4))
@@ -77,29 +77,29 @@ class Slow:
             if not n1 * n2 * n3 * n4:
                 return DEFAULT_DISCOUNTS
             y = n1 / (n1 + 2 * n2)
-            found = (1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3)
-            return found if all(0 < d < k for k, d in enumerate(found, 1)) else DEFAULT_DISCOUNTS
+            discounts = (1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3)
+            return discounts if all(0 < d < k for k, d in enumerate(discounts, 1)) else DEFAULT_DISCOUNTS
         return (n1 / (n1 + 2 * n2) if n1 * n2 else 0.5,) * 3
 
     def probability(self, context: tuple[int, ...], token: int) -> float:
         n = len(context) + 1
-        counts = {gram[-1]: count for gram, count in self.counts[n].items() if gram[:-1] == context}
+        counts = {ngram[-1]: count for ngram, count in self.counts[n].items() if ngram[:-1] == context}
         total = sum(counts.values())
         if not total:
             return self.shorter(context, token)
-        taken = {word: self.discounts[n][min(count, 3) - 1] for word, count in counts.items()}
+        discounts = {word: self.discounts[n][min(count, 3) - 1] for word, count in counts.items()}
         if self.smoothing != "back-off":
-            direct = (counts[token] - taken[token]) / total if token in counts else 0.0
-            return direct + sum(taken.values()) / total * self.shorter(context, token)
-        left = sum(self.shorter(context, word) for word in SAYABLE if word not in counts)
-        if left <= 1e-9:
+            direct = (counts[token] - discounts[token]) / total if token in counts else 0.0
+            return direct + sum(discounts.values()) / total * self.shorter(context, token)
+        unseen_mass = sum(self.shorter(context, word) for word in PREDICTED if word not in counts)
+        if unseen_mass <= 1e-9:
             return counts.get(token, 0) / total
         if token in counts:
-            return (counts[token] - taken[token]) / total
-        return sum(taken.values()) / total * self.shorter(context, token) / left
+            return (counts[token] - discounts[token]) / total
+        return sum(discounts.values()) / total * self.shorter(context, token) / unseen_mass
 
     def shorter(self, context: tuple[int, ...], token: int) -> float:
-        return self.probability(context[1:], token) if context else 1 / len(SAYABLE)
+        return self.probability(context[1:], token) if context else 1 / len(PREDICTED)
 
 
 ALL = pytest.mark.parametrize("smoothing", SMOOTHINGS)
@@ -107,36 +107,36 @@ ALL = pytest.mark.parametrize("smoothing", SMOOTHINGS)
 
 @ALL
 @given(ids=TEXTS, order=st.integers(1, 4))
-def test_it_agrees_with_the_slow_one_and_adds_up_to_one_behind_every_context(smoothing, ids, order):
+def test_it_agrees_with_the_slow_one_and_adds_up_to_one_after_every_context(smoothing, ids, order):
     levels, slow = levels_of(ids, order, smoothing), Slow(ids, order, smoothing)
     text = (BOS, *ids)
     seen = {text[at : at + length] for length in range(order) for at in range(len(text) - length + 1)}
-    unseen = set(product(SAYABLE[:3], repeat=order - 1))
+    unseen = set(product(PREDICTED[:3], repeat=order - 1))
     for context in seen | unseen:
-        found = [asked(levels, context, token) for token in range(VOCABULARY)]
+        found = [probability(levels, context, token) for token in range(VOCABULARY)]
         assert sum(found) == pytest.approx(1, abs=1e-9)
         assert [found[token] for token in NEVER_PREDICTED] == [0, 0]
         assert found == pytest.approx(
-            [slow.probability(context, token) if token in SAYABLE else 0 for token in range(VOCABULARY)], abs=1e-9
+            [slow.probability(context, token) if token in PREDICTED else 0 for token in range(VOCABULARY)], abs=1e-9
         )
 
 
 def test_interpolated_kneser_ney_by_hand():
-    """The text a b a c a b, tokens 4, 5, 6; sayable are also 2 and 3, which do not occur.
+    """The text a b a c a b, tokens 4, 5, 6; 2 and 3 do not occur, but can be predicted.
 
     Pairs: (<bos> a) 1, (a b) 2, (b a) 1, (a c) 1, (c a) 1. Four occur once and one twice, so D = 4 / (4 + 2) = 2/3.
     Single tokens count their different neighbors: a has <bos>, b, c: 3; b has a: 1; c has a: 1; together 5.
-    Two have one neighbor and none has two, so D cannot be estimated there and is 1/2; of 5 it takes 3 · 1/2.
+    Two have one neighbor and none has two, so D cannot be estimated there and is 1/2; of 5 it subtracts 3 · 1/2.
     """
     levels = levels_of([4, 5, 4, 6, 4, 5], 2, "kneser-ney")
-    mixed = (3 * 0.5 / 5) / 5  # what is freed, shared out evenly among five tokens
+    mixed = (3 * 0.5 / 5) / 5  # the discounted mass, distributed evenly over five tokens
     a, b, c, nothing = 2.5 / 5 + mixed, 0.5 / 5 + mixed, 0.5 / 5 + mixed, mixed
     assert levels[0].probabilities.tolist() == pytest.approx([0, 0, nothing, nothing, a, b, c])
-    freed = 2 * (2 / 3) / 3  # behind a, two tokens were seen, three times together
-    assert asked(levels, (4,), 5) == pytest.approx((2 - 2 / 3) / 3 + freed * b)
-    assert asked(levels, (4,), 6) == pytest.approx((1 - 2 / 3) / 3 + freed * c)
-    assert asked(levels, (4,), 4) == pytest.approx(freed * a)
-    assert asked(levels, (5,), 4) == pytest.approx(1 / 3 + 2 / 3 * a)
+    freed = 2 * (2 / 3) / 3  # after a, two tokens were seen, three times together
+    assert probability(levels, (4,), 5) == pytest.approx((2 - 2 / 3) / 3 + freed * b)
+    assert probability(levels, (4,), 6) == pytest.approx((1 - 2 / 3) / 3 + freed * c)
+    assert probability(levels, (4,), 4) == pytest.approx(freed * a)
+    assert probability(levels, (5,), 4) == pytest.approx(1 / 3 + 2 / 3 * a)
 
 
 def test_back_off_by_hand():
@@ -146,13 +146,13 @@ def test_back_off_by_hand():
     assert levels[0].probabilities.tolist() == pytest.approx(
         [0, 0, unseen, unseen, (8 / 3) / 6, (5 / 3) / 6, (2 / 3) / 6]
     )
-    assert asked(levels, (4,), 5) == pytest.approx((2 - 2 / 3) / 3)
+    assert probability(levels, (4,), 5) == pytest.approx((2 - 2 / 3) / 3)
     weight = (4 / 9) / (1 - (5 / 3) / 6 - (2 / 3) / 6)
-    assert asked(levels, (4,), 4) == pytest.approx(weight * (8 / 3) / 6)
+    assert probability(levels, (4,), 4) == pytest.approx(weight * (8 / 3) / 6)
 
 
-def test_francisco_is_not_expected_where_san_is_not_known():
-    """Token 5 is as frequent as 6, but only ever follows 4: a shorter context expects 6 more often."""
+def test_francisco_is_not_expected_after_an_unknown_context():
+    """Token 5 is as frequent as 6, but only follows 4: a shorter context expects 6 more often."""
     ids = [4, 5, 3, 6, 4, 5, 2, 6, 4, 5, 6, 6, 4, 5, 3]
     levels = levels_of(ids, 2, "kneser-ney")
     assert ids.count(5) == ids.count(6) == 4
@@ -163,19 +163,19 @@ def test_francisco_is_not_expected_where_san_is_not_known():
 
 def test_three_discounts_by_the_papers_formula():
     counts = np.array([1] * 10 + [2] * 4 + [3] * 2 + [4] * 1 + [9])
-    share = 10 / 18
-    assert one_discount(counts) == pytest.approx((share,) * 3)
-    assert three_discounts(counts) == pytest.approx((1 - 2 * share * 0.4, 2 - 3 * share * 0.5, 3 - 4 * share * 0.5))
+    ratio = 10 / 18
+    assert one_discount(counts) == pytest.approx((ratio,) * 3)
+    assert three_discounts(counts) == pytest.approx((1 - 2 * ratio * 0.4, 2 - 3 * ratio * 0.5, 3 - 4 * ratio * 0.5))
 
 
 @pytest.mark.parametrize("counts", [[1, 1, 1], [2, 2], [1, 1, 1, 2, 3, 3, 3, 4], []], ids=str)
-def test_discounts_that_cannot_be_estimated_are_the_usual_ones(counts):
+def test_discounts_that_cannot_be_estimated_are_the_defaults(counts):
     assert three_discounts(np.array(counts, dtype=np.int64)) == DEFAULT_DISCOUNTS
 
 
-def test_a_context_behind_which_everything_was_seen_gives_nothing_away():
+def test_a_context_after_which_everything_was_seen_is_not_discounted():
     ids = [2, 2, 3, 3, 2, 4, 4, 3, 4, 2]
     levels = levels_of(ids, 2, "back-off", vocab_size=5)
-    found = [asked(levels, (2,), token, 5) for token in range(5)]
+    found = [probability(levels, (2,), token, 5) for token in range(5)]
     assert found == pytest.approx([0, 0, 1 / 3, 1 / 3, 1 / 3])
     assert math.fsum(found) == pytest.approx(1)

@@ -1,4 +1,4 @@
-"""One step of each optimizer by hand, what decays and what does not, and clipping by hand."""
+"""One step of each optimizer by hand, weight decay of matrices only, and clipping by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seq2see.training.optimizer_settings import SGD, Adam, AdamW, Muon, grad_nor
 from seq2see.training.optimizers import Optimizer
 from seq2see.training.settings import Training
 
-ONE, GO, BROKEN = torch.ones(()), torch.zeros(()), torch.ones(())
+ONE, GO, SKIP = torch.ones(()), torch.zeros(()), torch.ones(())
 
 
 def weight(values: list, gradient: list) -> nn.Parameter:
@@ -37,7 +37,7 @@ def test_two_steps_of_sgd_with_momentum_by_hand():
     assert one.item() == pytest.approx(0.5)  # velocity 2 + 0.5 · 2 = 3
 
 
-def test_sgd_shrinks_matrices_and_nothing_else():
+def test_weight_decay_of_sgd_is_for_matrices_only():
     matrix, bias = weight([[1.0]], [[2.0]]), weight([1.0], [2.0])
     SGD(weight_decay=0.5).build(named(matrix, bias), learning_rate=0.1).step(ONE, GO)
     assert matrix.item() == pytest.approx(1 - 0.1 * 2 - 0.1 * 0.5)
@@ -64,12 +64,12 @@ def test_two_steps_of_adam_by_hand():
     assert one.item() == pytest.approx(0.9 - 0.1 * mean / math.sqrt(square), rel=1e-5)
 
 
-def test_adamw_shrinks_matrices_and_nothing_else():
+def test_weight_decay_of_adamw_is_for_matrices_only():
     matrix, bias = weight([[1.0]], [[0.0]]), weight([1.0], [0.0])
     stack = weight([[[1.0]]], [[[0.0]]])
     AdamW(weight_decay=0.5).build(named(matrix, bias, stack), learning_rate=0.1).step(ONE, GO)
     assert matrix.item() == pytest.approx(0.95)  # 1 - 0.1 · 0.5
-    assert stack.item() == pytest.approx(0.95)  # a convolution's kernels are matrices side by side
+    assert stack.item() == pytest.approx(0.95)  # the kernels of a convolution count as matrices
     assert bias.item() == 1.0
 
 
@@ -81,27 +81,27 @@ def test_one_step_of_adamw_by_hand():
 
 
 LAYERED = {
-    "source.table.weight": 4, "encoder.enter.weight": 4, "encoder.blocks.0.look.weight": 3,
-    "encoder.blocks.0.look.bias": 3, "encoder.blocks.1.think.weight": 2, "encoder.blocks.2.think.weight": 1,
-    "encoder.ending.weight": 0, "head.project.weight": 0, "head.project.bias": 0,
+    "source.table.weight": 4, "encoder.input_projection.weight": 4, "encoder.blocks.0.self_attention.weight": 3,
+    "encoder.blocks.0.self_attention.bias": 3, "encoder.blocks.1.feed_forward.weight": 2,
+    "encoder.blocks.2.feed_forward.weight": 1, "encoder.final_norm.weight": 0, "head.project.weight": 0,
+    "head.project.bias": 0,
 }  # fmt: skip
-"""How many layers stand above each weight of a stack of three blocks."""
+"""The number of layers above each weight of a stack of three blocks."""
 
 
-def test_the_nearer_to_the_input_the_less_a_weight_moves():
+def test_with_layer_decay_weights_near_the_input_move_less():
     weights = {name: weight([1.0], [3.0]) if "bias" in name else weight([[1.0]], [[3.0]]) for name in LAYERED}
     optimizer = AdamW(weight_decay=0.5, layer_decay=0.5).build(weights, learning_rate=0.1)
     optimizer.step(ONE, GO)
     for name, above in LAYERED.items():
-        lr_scale = 0.1 * 0.5**above
-        # Adam's first step is the rate itself; a matrix shrinks by as much of the rate as it moves by.
-        assert weights[name].item() == pytest.approx(1 - lr_scale - ("bias" not in name) * 0.5 * lr_scale, rel=1e-5), (
-            name
-        )
+        learning_rate = 0.1 * 0.5**above
+        # Adam's first step is the learning rate itself; weight decay is in proportion to the learning rate, too.
+        decay = 0.0 if "bias" in name else 0.5 * learning_rate
+        assert weights[name].item() == pytest.approx(1 - learning_rate - decay, rel=1e-5), name
     assert set(optimizer.weights) == set(LAYERED)
 
 
-def test_a_change_of_the_rate_reaches_every_layer():
+def test_a_new_learning_rate_reaches_every_layer():
     weights = {name: weight([[1.0]], [[3.0]]) for name in LAYERED}
     optimizer = AdamW(weight_decay=0.0, layer_decay=0.5).build(weights, learning_rate=0.1)
     optimizer.learning_rate.fill_(0.2)
@@ -110,7 +110,7 @@ def test_a_change_of_the_rate_reaches_every_layer():
         assert weights[name].item() == pytest.approx(1 - 0.2 * 0.5**above, rel=1e-5)
 
 
-def test_without_layer_decay_all_move_alike_in_two_groups():
+def test_without_layer_decay_all_weights_move_equally_in_two_groups():
     weights = {name: weight([[1.0]], [[3.0]]) for name in LAYERED}
     optimizer = AdamW(weight_decay=0.0).build(weights, learning_rate=0.1)
     optimizer.step(ONE, GO)
@@ -118,7 +118,7 @@ def test_without_layer_decay_all_move_alike_in_two_groups():
     assert {round(each.item(), 6) for each in weights.values()} == {0.9}
 
 
-def test_the_rate_of_the_next_step_can_be_changed_for_all_weights():
+def test_the_learning_rate_of_the_next_step_can_be_changed_for_all_weights():
     matrix, bias = weight([[2.0]], [[3.0]]), weight([2.0], [3.0])
     optimizer = AdamW(weight_decay=0.0).build(named(matrix, bias), learning_rate=0.1)
     optimizer.learning_rate.fill_(0.5)
@@ -145,30 +145,30 @@ def test_a_short_gradient_is_only_averaged_and_zero_never_clips():
 # Muon
 
 
-def test_all_directions_count_alike():
-    draws = torch.Generator().manual_seed(1)
+def test_all_directions_count_equally():
+    rng = torch.Generator().manual_seed(1)
     for rows, columns in ((6, 6), (4, 9), (9, 4)):
-        matrices = torch.randn(3, rows, columns, generator=draws) * torch.tensor([1e-4, 1.0, 1e3])[:, None, None]
-        found = orthogonalize(matrices)
-        sizes = torch.linalg.svdvals(found)
-        assert (sizes > 0.6).all()
-        assert (sizes < 1.3).all()
+        matrices = torch.randn(3, rows, columns, generator=rng) * torch.tensor([1e-4, 1.0, 1e3])[:, None, None]
+        update = orthogonalize(matrices)
+        singular_values = torch.linalg.svdvals(update)
+        assert (singular_values > 0.6).all()
+        assert (singular_values < 1.3).all()
         left, _, right = torch.linalg.svd(matrices, full_matrices=False)
-        assert functional.cosine_similarity(found.flatten(1), (left @ right).flatten(1)).min() > 0.95
+        assert functional.cosine_similarity(update.flatten(1), (left @ right).flatten(1)).min() > 0.95
 
 
-def test_every_singular_value_goes_through_the_polynomial():
+def test_every_singular_value_is_mapped_by_the_polynomial():
     matrices = torch.randn(3, 4, 7, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    left, sizes, right = torch.linalg.svd(matrices, full_matrices=False)
-    sizes = sizes / (sizes.norm(dim=1, keepdim=True) + 1e-7)
+    left, singular_values, right = torch.linalg.svd(matrices, full_matrices=False)
+    singular_values = singular_values / (singular_values.norm(dim=1, keepdim=True) + 1e-7)
     for _ in range(ITERATIONS):
-        sizes = LINEAR * sizes + CUBIC * sizes**3 + QUINTIC * sizes**5
-    expected = left @ torch.diag_embed(sizes) @ right
+        singular_values = LINEAR * singular_values + CUBIC * singular_values**3 + QUINTIC * singular_values**5
+    expected = left @ torch.diag_embed(singular_values) @ right
     assert_close(orthogonalize(matrices), expected)
     assert_close(orthogonalize(matrices.mT), expected.mT)
 
 
-def test_in_16_bits_its_products_round_no_more_than_sums_of_products_would():
+def test_in_bf16_its_fused_matmuls_round_no_more_than_separate_sums_would():
     matrices = torch.randn(3, 40, 90, generator=torch.Generator().manual_seed(3)).bfloat16()
     exact, plain = orthogonalize(matrices.double()), matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(ITERATIONS):
@@ -194,12 +194,12 @@ def test_the_first_step_of_muon_goes_along_its_gradient_as_far_as_adam_would():
     assert step[0, 1].item() == pytest.approx(0.0, abs=1e-6)
 
 
-def test_muon_keeps_its_direction_and_shrinks():
+def test_muon_has_momentum_and_weight_decay():
     weights, optimizer = muon([[0.0] * 3] * 2)
     one = weights["decoder.blocks.0.weight"]
     one.data.fill_(1.0)
     optimizer.step(ONE, GO)
-    assert one.flatten().tolist() == pytest.approx([1 - 0.1 * 0.01] * 6)  # no direction yet: it only shrinks
+    assert one.flatten().tolist() == pytest.approx([1 - 0.1 * 0.01] * 6)  # without momentum there is only weight decay
     assert optimizer.state["momentum"]["decoder.blocks.0.weight"].abs().max() == 0
     one.grad = torch.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     optimizer.step(ONE, GO)
@@ -211,7 +211,7 @@ def test_only_matrices_of_blocks_move_by_muon():
     weights = dict(zip(names, (weight([[1.0]], [[1.0]]), weight([1.0], [1.0]), weight([[1.0]], [[1.0]])), strict=True))
     optimizer = Muon().build(weights, 0.1)
     optimizer.step(ONE, GO)
-    assert {what: list(by_name) for what, by_name in optimizer.state.items()} == {
+    assert {kind: list(by_name) for kind, by_name in optimizer.state.items()} == {
         "momentum": [names[0]],
         "exp_avg": [names[2], names[1]],
         "exp_avg_sq": [names[2], names[1]],
@@ -225,15 +225,15 @@ def test_only_matrices_of_blocks_move_by_muon():
     }
 
 
-def test_a_broken_step_moves_nothing_by_muon():
+def test_a_skipped_step_moves_nothing_by_muon():
     weights, optimizer = muon([[float("nan"), 0.0, 0.0], [0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    optimizer.step(ONE, BROKEN)
+    optimizer.step(ONE, SKIP)
     assert all(each.abs().max() == 0 for each in weights.values())
     assert all(each.abs().max() == 0 for each in optimizer.state["momentum"].values())
 
 
-def test_gradients_of_both_number_formats_count_in_the_norm():
-    """3 and 4 make 5; in 16 bits a sum of 70,000 ones would have stopped at 256."""
+def test_gradients_of_both_dtypes_count_in_the_norm():
+    """3 and 4 make 5; in bf16 a sum of 70,000 ones would have stopped at 256."""
     three, four = torch.tensor([3.0]), torch.tensor([4.0], dtype=torch.bfloat16)
     assert float(total_norm([three, four])) == 5
     assert float(total_norm([four])) == 4

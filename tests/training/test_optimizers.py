@@ -1,4 +1,4 @@
-"""Our optimizers move weights exactly as torch's own of the same names do, and not at all where a step is broken."""
+"""Our optimizers change weights exactly as torch's own of the same names do, and not at all if a step is skipped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEVICES = [
     pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")),
 ]
 SHAPES = {"table": (7, 5), "kernel": (3, 5, 2), "decoder.blocks.0.weight": (6, 5), "bias": (19,), "scale": ()}
-RATES = [0.1, 0.3, 0.05, 0.2, 0.01, 0.123]
+LEARNING_RATES = [0.1, 0.3, 0.05, 0.2, 0.01, 0.123]
 Groups = list[dict[str, object]]
 
 
@@ -30,7 +30,7 @@ def torch_sgd(groups: Groups) -> torch.optim.Optimizer:
 PAIRS: dict[str, tuple[OptimizerSettings, float, Callable[[Groups], torch.optim.Optimizer]]] = {
     "plain sgd": (SGD(), 0.0, lambda groups: torch.optim.SGD(groups, lr=1.0, fused=True)),
     "sgd": (SGD(momentum=0.9), 0.0, torch_sgd),
-    "sgd that shrinks": (SGD(momentum=0.9, weight_decay=0.03), 0.03, torch_sgd),
+    "sgd with weight decay": (SGD(momentum=0.9, weight_decay=0.03), 0.03, torch_sgd),
     "adam": (Adam(), 0.0, lambda groups: torch.optim.Adam(groups, betas=BETAS, eps=EPSILON, fused=True)),
     "adamw": (
         AdamW(weight_decay=0.2),
@@ -41,16 +41,16 @@ PAIRS: dict[str, tuple[OptimizerSettings, float, Callable[[Groups], torch.optim.
 
 
 def fresh(device: str) -> dict[str, nn.Parameter]:
-    draws = torch.Generator().manual_seed(3)
-    return {name: nn.Parameter(torch.randn(shape, generator=draws).to(device)) for name, shape in SHAPES.items()}
+    rng = torch.Generator().manual_seed(3)
+    return {name: nn.Parameter(torch.randn(shape, generator=rng).to(device)) for name, shape in SHAPES.items()}
 
 
 def gradients_at(step: int, device: str) -> dict[str, Tensor | None]:
-    """Of very different sizes; at the fourth step one weight has none."""
-    draws = torch.Generator().manual_seed(step)
-    drawn = {name: (torch.randn(shape, generator=draws) * 10**size).to(device) for size, (name, shape) in
-             enumerate(SHAPES.items(), -2)}  # fmt: skip
-    return drawn | {"table": None} if step == 3 else drawn
+    """Gradients of very different sizes; at the fourth step one weight has none."""
+    rng = torch.Generator().manual_seed(step)
+    gradients = {name: (torch.randn(shape, generator=rng) * 10**size).to(device) for size, (name, shape) in
+                 enumerate(SHAPES.items(), -2)}  # fmt: skip
+    return gradients | {"table": None} if step == 3 else gradients
 
 
 def step_torch(optimizer: torch.optim.Optimizer, learning_rate: float, device: str) -> None:
@@ -72,7 +72,7 @@ def test_steps_are_those_of_torch_to_the_last_bit(kind: str, device: str):
         ]
     )
     go, grad_scale = torch.zeros((), device=device), torch.tensor(3.7, device=device)
-    for step, learning_rate in enumerate(RATES):
+    for step, learning_rate in enumerate(LEARNING_RATES):
         for name, gradient in gradients_at(step, device).items():
             actual[name].grad = gradient
             theirs[name].grad = None if gradient is None else gradient / grad_scale
@@ -87,19 +87,19 @@ KINDS = [SGD(), SGD(momentum=0.9), Adam(), AdamW(), Muon()]
 
 
 def everything(weights: dict[str, nn.Parameter], optimizer: Optimizer) -> list[Tensor]:
-    remembered = [tensor for by_name in optimizer.state.values() for tensor in by_name.values()]
-    return [tensor.detach().clone() for tensor in (*weights.values(), *remembered)]
+    state = [tensor for by_name in optimizer.state.values() for tensor in by_name.values()]
+    return [tensor.detach().clone() for tensor in (*weights.values(), *state)]
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("settings", KINDS, ids=str)
-def test_broken_steps_leave_no_trace_be_they_the_first_or_a_later_one(settings: OptimizerSettings, device: str):
-    found = []
-    for broken_ones in ((), (0, 1, 4)):
+def test_skipped_steps_leave_no_trace_be_they_the_first_or_a_later_one(settings: OptimizerSettings, device: str):
+    results = []
+    for skipped in ((), (0, 1, 4)):
         weights = fresh(device)
         optimizer = settings.build(weights, 0.1)
         for step in range(6):
-            if step in broken_ones:
+            if step in skipped:
                 before = everything(weights, optimizer)
                 for weight in weights.values():
                     weight.grad = torch.full_like(weight, math.nan)
@@ -108,12 +108,12 @@ def test_broken_steps_leave_no_trace_be_they_the_first_or_a_later_one(settings: 
             for name, gradient in gradients_at(step, device).items():
                 weights[name].grad = gradient
             optimizer.step(torch.ones((), device=device), torch.zeros((), device=device))
-        found.append(everything(weights, optimizer))
-    assert all(map(torch.equal, *found))
+        results.append(everything(weights, optimizer))
+    assert all(map(torch.equal, *results))
 
 
 @pytest.mark.parametrize("settings", KINDS, ids=str)
-def test_a_weight_without_a_gradient_is_left_alone(settings: OptimizerSettings):
+def test_a_weight_without_a_gradient_does_not_change(settings: OptimizerSettings):
     weights = fresh("cpu")
     optimizer = settings.build(weights, 0.1)
     before = {name: weight.detach().clone() for name, weight in weights.items()}
@@ -124,7 +124,7 @@ def test_a_weight_without_a_gradient_is_left_alone(settings: OptimizerSettings):
                if name != "bias")  # fmt: skip
 
 
-def test_gradients_are_dropped_of_all_weights():
+def test_zero_grad_removes_the_gradients_of_all_weights():
     weights = fresh("cpu")
     optimizer = Muon().build(weights, 0.1)
     for weight in weights.values():
@@ -141,30 +141,30 @@ def test_muon_by_its_formula():
     one = weights["decoder.blocks.0.weight"]
     expected, direction = one.detach().clone(), torch.zeros_like(one)
     optimizer = Muon(weight_decay=0.3).build(weights, 0.1)
-    for step, learning_rate in enumerate(RATES):
+    for step, learning_rate in enumerate(LEARNING_RATES):
         gradient = gradients_at(step, "cpu")["decoder.blocks.0.weight"]
         one.grad = gradient.clone()
         optimizer.learning_rate.fill_(learning_rate)
         optimizer.step(torch.tensor(2.5), torch.zeros(()))
         direction = MOMENTUM * direction + (1 - MOMENTUM) * gradient / 2.5
-        ahead = MOMENTUM * direction + (1 - MOMENTUM) * gradient / 2.5
-        turned = orthogonalize(ahead[None])[0] * 0.2 * math.sqrt(6)
-        expected = expected - learning_rate * (turned + 0.3 * expected)
+        nesterov = MOMENTUM * direction + (1 - MOMENTUM) * gradient / 2.5
+        update = orthogonalize(nesterov[None])[0] * 0.2 * math.sqrt(6)
+        expected = expected - learning_rate * (update + 0.3 * expected)
         assert_close(one.detach(), expected, rtol=1e-4, atol=1e-5)
         assert_close(optimizer.state["momentum"]["decoder.blocks.0.weight"], direction)
 
 
-def test_of_a_convolution_muon_turns_all_that_one_output_is_made_of():
-    windows, matrix = (nn.Parameter(torch.linspace(-1, 1, 54).view(shape)) for shape in ((3, 2, 3, 3), (3, 18)))
-    for weight in (windows, matrix):
+def test_muon_treats_a_convolution_as_one_row_per_output_channel():
+    kernels, matrix = (nn.Parameter(torch.linspace(-1, 1, 54).view(shape)) for shape in ((3, 2, 3, 3), (3, 18)))
+    for weight in (kernels, matrix):
         weight.grad = torch.linspace(0, 3, 54).sin().view_as(weight)
         Muon().build({"encoder.blocks.0.weight": weight}, 0.1).step(torch.ones(()), torch.zeros(()))
-    assert_close(windows.detach().flatten(1), matrix.detach())
-    assert (windows - torch.linspace(-1, 1, 54).view_as(windows)).abs().max() > 0.01
+    assert_close(kernels.detach().flatten(1), matrix.detach())
+    assert (kernels - torch.linspace(-1, 1, 54).view_as(kernels)).abs().max() > 0.01
 
 
-def test_muon_is_torchs_up_to_its_rounding():
-    """There it is computed in bf16, on a CPU too."""
+def test_muon_is_torchs_up_to_rounding():
+    """Torch's is computed in bf16, on a CPU too."""
     actual, theirs = fresh("cpu")["decoder.blocks.0.weight"], fresh("cpu")["decoder.blocks.0.weight"]
     mine = Muon().build({"decoder.blocks.0.weight": actual}, 0.05)
     other = torch.optim.Muon(

@@ -49,5 +49,5 @@ def test_a_constant_is_constant():
     assert [Constant().factor(step, 10) for step in (1, 5, 10)] == [1.0, 1.0, 1.0]
 
 
-def test_a_training_that_is_all_warm_up_ends_at_the_peak():
+def test_a_training_that_is_all_warmup_ends_at_the_peak():
     assert Cosine(warmup=5).factor(5, 5) == 1.0

@@ -1,4 +1,4 @@
-"""Being asked to stop: once is a request, twice is an order."""
+"""Stop requests: the first signal is a request, the second ends the process."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ def test_the_first_signal_is_a_request_and_the_second_ends_the_process(number):
         signal.raise_signal(number)
         assert stop
         assert stop.number == number
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as caught:
             signal.raise_signal(number)
-    assert left.value.code == 128 + number
+    assert caught.value.code == 128 + number
 
 
-def test_afterwards_signals_are_what_they_were():
+def test_afterwards_signals_have_their_previous_handlers():
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     with StopRequest():
         assert signal.getsignal(signal.SIGTERM) not in before
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
 
 
-def test_a_thread_that_hears_no_signals_is_trained_in_all_the_same():
-    """Python hands signals to the main thread alone, and refuses handlers from any other."""
-    heard = []
+def test_a_thread_without_signals_can_train_all_the_same():
+    """Python passes signals to the main thread alone, and refuses handlers from any other."""
+    states = []
 
     def work():
         with StopRequest() as stop:
-            heard.append(bool(stop))
+            states.append(bool(stop))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert heard == [False]
+    assert states == [False]

@@ -1,4 +1,4 @@
-"""Models and optimizers go to named tensors and back, exactly, ties and all."""
+"""Models and optimizers are converted to named tensors and back, exactly, ties included."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ OPTIMIZERS = {
 }
 
 
-def built(settings: OptimizerSettings, model: nn.Module, inside: str = "") -> Optimizer:
-    return settings.build({f"{inside}{name}": weight for name, weight in model.named_parameters()}, 0.01)
+def built(settings: OptimizerSettings, model: nn.Module, prefix: str = "") -> Optimizer:
+    return settings.build({f"{prefix}{name}": weight for name, weight in model.named_parameters()}, 0.01)
 
 
 def train(model: nn.Module, optimizer: Optimizer, first: int, last: int) -> None:
@@ -49,7 +49,7 @@ def train(model: nn.Module, optimizer: Optimizer, first: int, last: int) -> None
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
-def test_a_restored_run_goes_on_as_the_uninterrupted_one(tmp_path, kind):
+def test_a_restored_run_continues_as_the_uninterrupted_one(tmp_path, kind):
     model = Tied()
     optimizer = built(OPTIMIZERS[kind], model, "decoder.blocks.0.")
     train(model, optimizer, 0, 4)
@@ -70,7 +70,7 @@ def test_a_restored_run_goes_on_as_the_uninterrupted_one(tmp_path, kind):
     assert all(torch.equal(expected[key], found[key]) for key in expected)
 
 
-def test_memory_is_named_after_its_weight():
+def test_the_state_is_named_after_its_weight():
     model = nn.Linear(2, 3)
     optimizer = built(AdamW(), model)
     model(torch.ones(1, 2)).sum().backward()
@@ -82,13 +82,13 @@ def test_memory_is_named_after_its_weight():
     assert options == {"kind": "AdamW"}
 
 
-def test_what_is_restored_stays_where_it_was():
-    """A CUDA graph that was recorded before must find it there."""
+def test_what_is_restored_keeps_its_address():
+    """A CUDA graph that was captured before reads it there."""
     model = nn.Linear(2, 3)
     optimizer, other = built(SGD(momentum=0.5), model), built(SGD(momentum=0.5), model)
     before = optimizer_state_dict(optimizer)[0]
-    packed = {name: torch.ones_like(tensor) for name, tensor in optimizer_state_dict(other)[0].items()}
-    load_optimizer_state_dict(optimizer, packed, {"kind": "SGD"})
+    tensors = {name: torch.ones_like(tensor) for name, tensor in optimizer_state_dict(other)[0].items()}
+    load_optimizer_state_dict(optimizer, tensors, {"kind": "SGD"})
     assert all(
         tensor is before[name] and bool((tensor == 1).all())
         for name, tensor in optimizer_state_dict(optimizer)[0].items()
@@ -103,8 +103,8 @@ def test_what_is_restored_stays_where_it_was():
         (AdamW(weight_decay=0.0), lambda weights: torch.optim.AdamW(weights, 0.01, BETAS, EPSILON, 0.0, fused=True)),
     ],
 )
-def test_what_torchs_optimizer_of_that_name_remembers_is_taken_over(settings, build):
-    """Runs of earlier versions go on: their checkpoints hold this."""
+def test_the_state_of_torchs_optimizer_of_that_name_is_accepted(settings, build):
+    """Runs of earlier versions can be resumed: their checkpoints hold this."""
     model, other = nn.Linear(3, 3), nn.Linear(3, 3)
     theirs, actual = build(model.parameters()), built(settings, other)
     names = {weight: name for name, weight in model.named_parameters()}
@@ -116,11 +116,9 @@ def test_what_torchs_optimizer_of_that_name_remembers_is_taken_over(settings, bu
     for _ in range(3):
         step(model)
         theirs.step()
-    tensors = {
-        f"{names[each]}/{message}": value for each, memory in theirs.state.items() for what, value in memory.items()
-    }
+    tensors = {f"{names[each]}/{kind}": value for each, state in theirs.state.items() for kind, value in state.items()}
     load_named_tensors(other, named_tensors(model))
-    load_optimizer_state_dict(actual, tensors, {"kind": type(theirs).__name__, "groups": [{"lr": 0.01}], "memory": {}})
+    load_optimizer_state_dict(actual, tensors, {"kind": type(theirs).__name__, "groups": [{"lr": 0.01}], "state": {}})
     for _ in range(3):
         step(model)
         theirs.step()
@@ -137,7 +135,7 @@ def test_another_optimizer_is_refused():
         load_optimizer_state_dict(built(SGD(), model), tensors, options)
     with pytest.raises(UserError, match=r"is Adam, .* is AdamW"):
         load_optimizer_state_dict(built(AdamW(), model), tensors, options)
-    with pytest.raises(UserError, match="'bias/exp_avg' has no place"):
+    with pytest.raises(UserError, match="'bias/exp_avg' is unexpected"):
         load_optimizer_state_dict(built(Adam(), fewer), tensors, options)
     with pytest.raises(UserError, match="'bias/exp_avg' is missing"):
         load_optimizer_state_dict(built(Adam(), model), optimizer_state_dict(built(Adam(), fewer))[0], options)
@@ -145,7 +143,7 @@ def test_another_optimizer_is_refused():
         load_optimizer_state_dict(built(Adam(), model), tensors | {"strange/exp_avg": torch.ones(1)}, options)
 
 
-def test_memory_of_another_shape_is_refused_and_nothing_is_taken_over():
+def test_a_state_of_another_shape_is_refused_and_nothing_is_copied():
     model = nn.Linear(2, 3)
     optimizer = built(Adam(), model)
     tensors = {name: torch.ones_like(tensor) for name, tensor in optimizer_state_dict(optimizer)[0].items()}
@@ -156,9 +154,9 @@ def test_memory_of_another_shape_is_refused_and_nothing_is_taken_over():
 
 def test_a_tied_weight_is_stored_once_and_stays_tied():
     model, other = Tied(), Tied()
-    packed = named_tensors(model)
-    assert list(packed) == ["steps", "embedding.weight", "middle.weight", "middle.bias"]
-    load_named_tensors(other, {name: tensor.clone() for name, tensor in packed.items()})
+    tensors = named_tensors(model)
+    assert list(tensors) == ["steps", "embedding.weight", "middle.weight", "middle.bias"]
+    load_named_tensors(other, {name: tensor.clone() for name, tensor in tensors.items()})
     assert other.head.weight is other.embedding.weight
     assert torch.equal(other.head.weight, model.embedding.weight)
     with torch.no_grad():
@@ -170,26 +168,26 @@ def test_a_tied_weight_is_stored_once_and_stays_tied():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda packed: packed.pop("middle.bias"), "'middle.bias' is missing"),
-        (lambda packed: packed.update({"head.weight": torch.ones(5, 3)}), "'head.weight' has no place"),
-        (lambda packed: packed.update({"middle.bias": torch.ones(4)}), "'middle.bias' is 4 of float32"),
-        (lambda packed: packed.update({"steps": torch.ones(())}), "'steps' is a single number of float32"),
+        (lambda tensors: tensors.pop("middle.bias"), "'middle.bias' is missing"),
+        (lambda tensors: tensors.update({"head.weight": torch.ones(5, 3)}), "'head.weight' has no place"),
+        (lambda tensors: tensors.update({"middle.bias": torch.ones(4)}), "'middle.bias' is 4 of float32"),
+        (lambda tensors: tensors.update({"steps": torch.ones(())}), "'steps' is a single number of float32"),
     ],
 )
-def test_a_model_takes_only_its_own_weights_or_none(change, words):
+def test_a_model_accepts_only_its_own_weights_or_none(change, words):
     model = Tied()
     before = {name: tensor.clone() for name, tensor in named_tensors(model).items()}
-    packed = {name: torch.zeros_like(tensor) for name, tensor in before.items()}
-    change(packed)
+    tensors = {name: torch.zeros_like(tensor) for name, tensor in before.items()}
+    change(tensors)
     with pytest.raises(UserError, match=words):
-        load_named_tensors(model, packed)
+        load_named_tensors(model, tensors)
     assert all(torch.equal(tensor, before[name]) for name, tensor in named_tensors(model).items())
 
 
 def test_of_many_that_are_wrong_one_is_named_and_the_others_are_counted():
-    with pytest.raises(UserError, match="'weight' is missing") as told:
+    with pytest.raises(UserError, match="'weight' is missing") as caught:
         load_named_tensors(nn.Linear(3, 2), {})
-    assert told.value.hint == "So it is with 1 more."
-    with pytest.raises(UserError, match="'bias' is missing") as told:
+    assert caught.value.hint == "The same holds for 1 more."
+    with pytest.raises(UserError, match="'bias' is missing") as caught:
         load_named_tensors(nn.Linear(3, 2), {"weight": torch.zeros(2, 3)})
-    assert told.value.hint == ""
+    assert caught.value.hint == ""

@@ -1,4 +1,4 @@
-"""One optimizer step taken apart, what is fed, averages and patience."""
+"""One optimizer step in its parts, decoder inputs, averages and early stopping."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def copies(one: Trainer) -> dict[str, torch.Tensor]:
 
 
 def mean_gradient(one: Trainer, batch=BATCH) -> dict[str, torch.Tensor]:
-    """The gradient of the mean loss per answer, computed apart from the trainer."""
+    """The gradient of the mean loss per label, computed apart from the trainer."""
     logits = one.model(batch)
-    chances = logits.log_softmax(-1)[batch.label_mask]
-    loss = -chances.gather(1, batch.labels[batch.label_mask][:, None]).mean()
-    found = torch.autograd.grad(loss, list(one.weights.values()), materialize_grads=True)
-    return dict(zip(one.weights, found, strict=True)) | {"loss": loss.detach()}
+    log_probabilities = logits.log_softmax(-1)[batch.label_mask]
+    loss = -log_probabilities.gather(1, batch.labels[batch.label_mask][:, None]).mean()
+    gradients = torch.autograd.grad(loss, list(one.weights.values()), materialize_grads=True)
+    return dict(zip(one.weights, gradients, strict=True)) | {"loss": loss.detach()}
 
 
 # One step
@@ -50,27 +50,27 @@ def mean_gradient(one: Trainer, batch=BATCH) -> dict[str, torch.Tensor]:
 def test_one_step_by_hand():
     one = trainer()
     before, expected = copies(one), mean_gradient(one)
-    figures = one.train_step(BATCH)
-    assert figures["loss"] == pytest.approx(expected.pop("loss").item(), rel=1e-5)
-    assert figures["tokens"] == 13
-    assert figures["learning_rate"] == 0.5
+    metrics = one.train_step(BATCH)
+    assert metrics["loss"] == pytest.approx(expected.pop("loss").item(), rel=1e-5)
+    assert metrics["tokens"] == 13
+    assert metrics["learning_rate"] == 0.5
     norm = sum(float(gradient.square().sum()) for gradient in expected.values()) ** 0.5
-    assert figures["grad_norm"] == pytest.approx(norm, rel=1e-4)
+    assert metrics["grad_norm"] == pytest.approx(norm, rel=1e-4)
     for name, gradient in expected.items():
         assert_close(one.weights[name].detach(), before[name] - 0.5 * gradient, rtol=1e-4, atol=1e-5)
     assert one.step == 1
     assert all(weight.grad is None for weight in one.weights.values())
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_kernels_of_our_own_are_taken_there_and_back_if_they_are_wanted(monkeypatch, wanted):
+@pytest.mark.parametrize("enabled", [True, False])
+def test_custom_kernels_run_in_forward_and_backward_pass_if_they_are_enabled(monkeypatch, enabled):
     monkeypatch.setattr(devices, "TRITON", True)
-    one, seen = trainer(custom_kernels=wanted), []
+    one, seen = trainer(custom_kernels=enabled), []
     one.model.encoder.register_forward_hook(lambda *_: seen.append(devices.kernels_enabled(torch.device("cuda"))))
     weight = next(iter(one.weights.values()))
     weight.register_hook(lambda grad: seen.append(devices.kernels_enabled(torch.device("cuda"))))
     one.train_step(BATCH)
-    assert seen == [wanted, wanted]
+    assert seen == [enabled, enabled]
     assert devices.kernels_enabled(torch.device("cuda"))
 
 
@@ -81,11 +81,11 @@ def test_a_long_gradient_is_clipped_after_it_was_divided():
     norm = one.train_step(BATCH)["grad_norm"]
     assert norm > 0.01
     for name, gradient in expected.items():
-        moved = before[name] - 0.5 * gradient * 0.01 / norm
-        assert_close(one.weights[name].detach(), moved, rtol=1e-4, atol=1e-6)
+        clipped = before[name] - 0.5 * gradient * 0.01 / norm
+        assert_close(one.weights[name].detach(), clipped, rtol=1e-4, atol=1e-6)
 
 
-def test_the_rate_follows_the_schedule_from_the_first_step_on():
+def test_the_learning_rate_follows_the_schedule_from_the_first_step_on():
     one = trainer(schedule=Cosine(warmup=2), steps=4, learning_rate=0.1)
     before, expected = copies(one), mean_gradient(one)
     del expected["loss"]
@@ -105,10 +105,10 @@ def test_a_tied_weight_moves_once():
     assert_close(moved, before["target.table.weight"] - 0.5 * expected["target.table.weight"], rtol=1e-4, atol=1e-5)
 
 
-def test_dropout_depends_on_seed_and_step_and_not_on_what_was_drawn_before():
-    def losses(seed: int, drawn_before: int) -> list[float]:
+def test_dropout_depends_on_seed_and_step_and_not_on_earlier_random_numbers():
+    def losses(seed: int, random_before: int) -> list[float]:
         one = trainer("transformer, pre-norm", dropout=0.3, seed=seed, learning_rate=1e-9)
-        torch.randn(drawn_before)
+        torch.randn(random_before)
         return [one.train_step(BATCH)["loss"] for _ in range(2)]
 
     assert losses(4, 0) == losses(4, 7)
@@ -116,12 +116,12 @@ def test_dropout_depends_on_seed_and_step_and_not_on_what_was_drawn_before():
     assert losses(4, 0)[0] != losses(4, 0)[1]
 
 
-def test_pieces_of_one_step_have_different_dropout():
+def test_micro_batches_of_one_step_have_different_dropout():
     batch = pick_rows(pairs([4], seed=2), torch.tensor([0, 0]))
     seen = []
     one = trainer("transformer, pre-norm", dropout=0.3, accumulate=2)
     hidden = one.model.hidden
-    one.model.hidden = lambda piece: seen.append(hidden(piece)) or seen[-1]
+    one.model.hidden = lambda micro_batch: seen.append(hidden(micro_batch)) or seen[-1]
     one.train_step(batch)
     assert len(seen) == 2
     assert not torch.allclose(seen[0].values, seen[1].values)
@@ -134,10 +134,10 @@ def test_training_happens_in_training_mode():
     assert one.model.training
 
 
-def test_a_loss_that_is_no_number_stops_before_the_weights_are_touched():
+def test_a_loss_that_is_nan_stops_before_the_weights_change():
     one = trainer()
     with torch.no_grad():
-        one.weights["decoder.attention.join.weight"][0, 0] = math.nan
+        one.weights["decoder.cross_attention.combine.weight"][0, 0] = math.nan
     before = copies(one)
     with pytest.raises(NonFinite, match="Step 1") as caught:
         one.train_step(BATCH)
@@ -146,20 +146,20 @@ def test_a_loss_that_is_no_number_stops_before_the_weights_are_touched():
         assert torch.equal(before[name].nan_to_num(), weight.detach().nan_to_num())
 
 
-def test_a_gradient_that_is_no_number_stops_too():
+def test_a_gradient_that_is_not_finite_stops_too():
     one = trainer(max_grad_norm=1.0)
-    one.weights["decoder.attention.join.weight"].register_hook(lambda gradient: gradient * math.inf)
+    one.weights["decoder.cross_attention.combine.weight"].register_hook(lambda gradient: gradient * math.inf)
     before = copies(one)
     with pytest.raises(NonFinite, match="gradient norm"):
         one.train_step(BATCH)
     assert all(torch.equal(before[name], weight) for name, weight in one.weights.items())
 
 
-def test_a_loss_that_is_no_number_stops_too_and_so_do_all_steps_launched_after_it(monkeypatch):
+def test_a_loss_that_is_not_finite_stops_too_and_so_do_all_steps_enqueued_after_it(monkeypatch):
     one = trainer()
     before = copies(one)
-    with monkeypatch.context() as found_inf:  # its gradient is a number all the same
-        found_inf.setattr(loop, "batch_loss", lambda objective, hidden, *_: hidden.values.sum() + math.inf)
+    with monkeypatch.context() as patch:  # only the loss is infinite: its gradient is finite
+        patch.setattr(loop, "batch_loss", lambda objective, hidden, *_: hidden.values.sum() + math.inf)
         one.enqueue(BATCH)
     one.enqueue(BATCH)
     assert all(torch.equal(before[name], weight) for name, weight in one.weights.items())
@@ -167,67 +167,67 @@ def test_a_loss_that_is_no_number_stops_too_and_so_do_all_steps_launched_after_i
         one.fetch_metrics()
 
 
-def test_a_rehearsal_leaves_no_trace():
-    """A GPU rehearses a step before it records it; what follows must be as if it had not."""
-    calm, rehearsed = (
+def test_a_warmup_run_leaves_no_trace():
+    """A GPU runs a step before it captures it; what follows must be as if it had not."""
+    plain, warmed_up = (
         trainer("transformer, batch norm", average=ExponentialMovingAverage(), optimizer=Adam()) for _ in range(2)
     )
-    for one in (calm, rehearsed):
-        one.train_step(BATCH)  # now the average is another one than the weights
-    lerp_weight = rehearsed.lerp_weight.clone()
-    with rehearsed._warmup():
-        rehearsed._step(BATCH)
-    assert rehearsed.lerp_weight == lerp_weight > 0
-    assert all(weight.grad is None for weight in rehearsed.weights.values())
+    for one in (plain, warmed_up):
+        one.train_step(BATCH)  # now the average differs from the weights
+    lerp_weight = warmed_up.lerp_weight.clone()
+    with warmed_up._warmup():
+        warmed_up._step(BATCH)
+    assert warmed_up.lerp_weight == lerp_weight > 0
+    assert all(weight.grad is None for weight in warmed_up.weights.values())
     for part in ("weights", "average"):
-        for name, tensor in getattr(calm, part).items():
-            assert torch.equal(getattr(rehearsed, part)[name], tensor)
-    for one, other in zip(calm.model.buffers(), rehearsed.model.buffers(), strict=True):
+        for name, tensor in getattr(plain, part).items():
+            assert torch.equal(getattr(warmed_up, part)[name], tensor)
+    for one, other in zip(plain.model.buffers(), warmed_up.model.buffers(), strict=True):
         assert torch.equal(one, other)
-    assert rehearsed.train_step(BATCH) == calm.train_step(BATCH)
-    assert all(torch.equal(rehearsed.weights[name], weight) for name, weight in calm.weights.items())
+    assert warmed_up.train_step(BATCH) == plain.train_step(BATCH)
+    assert all(torch.equal(warmed_up.weights[name], weight) for name, weight in plain.weights.items())
 
 
-def test_examples_are_named_and_what_only_fills_a_batch_up_is_not():
+def test_examples_are_named_and_padding_rows_are_not():
     assert NonFinite(1, math.inf, 1.0, torch.tensor([[3, -1], [5, 0]])).indices == [3, 5, 0]
 
 
 @pytest.mark.parametrize(
-    ("kernels", "precision", "taken"), [(True, "float32", True), (True, "bf16", False), (False, "float32", False)]
+    ("kernels", "precision", "expected"), [(True, "float32", True), (True, "bf16", False), (False, "float32", False)]
 )
-def test_products_of_a_cpu_are_its_own_in_float32_and_if_they_are_wanted(monkeypatch, kernels, precision, taken):
+def test_a_cpu_has_onednn_layers_in_float32_if_they_are_enabled(monkeypatch, kernels, precision, expected):
     monkeypatch.setattr(loop, "linear_layers", lambda model: [model])
     one = trainer(custom_kernels=kernels, precision=precision)
-    assert one.cpu_linears == [one.model] * taken
+    assert one.cpu_linears == [one.model] * expected
 
 
-# What is fed
+# Decoder inputs
 
 
-def test_every_piece_of_every_step_has_coins_of_its_own(monkeypatch):
+def test_every_micro_batch_of_every_step_has_random_numbers_of_its_own(monkeypatch):
     one, seen = trainer(objective=NextToken(feeding=ScheduledSampling()), accumulate=3), []
     monkeypatch.setattr(
-        loop, "sample_decoder_inputs", lambda model, piece, truth, seed, step: seen.append(step) or piece
+        loop, "sample_decoder_inputs", lambda model, micro_batch, ratio, seed, step: seen.append(step) or micro_batch
     )
     for _ in range(3):
         one.train_step(BATCH)
     assert len(set(seen)) == len(seen) == 9
 
 
-def test_free_running_is_trained_on_its_own_words():
+def test_free_running_is_trained_on_its_own_predictions():
     one = trainer("recurrent, dot", NextToken(feeding=FreeRunning()))
-    fed = sample_decoder_inputs(one.model, BATCH, 0.0, seed=3, step=1)
-    expected = mean_gradient(one, fed)["loss"].item()
+    sampled = sample_decoder_inputs(one.model, BATCH, 0.0, seed=3, step=1)
+    expected = mean_gradient(one, sampled)["loss"].item()
     assert expected != pytest.approx(mean_gradient(one)["loss"].item(), rel=1e-3)
     assert one.train_step(BATCH)["loss"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_chance_of_the_truth_follows_the_progress():
+def test_the_teacher_forcing_ratio_follows_the_progress():
     objective = NextToken(feeding=ScheduledSampling(final_ratio=0.0))
     one = trainer("recurrent, dot", objective, steps=4, learning_rate=1e-9, accumulate=1)
     for step in (1, 2, 3, 4):
-        fed = sample_decoder_inputs(one.model, BATCH, 1 - step / 4, seed=3, step=step)
-        assert one.train_step(BATCH)["loss"] == pytest.approx(mean_gradient(one, fed)["loss"].item(), rel=1e-5)
+        sampled = sample_decoder_inputs(one.model, BATCH, 1 - step / 4, seed=3, step=step)
+        assert one.train_step(BATCH)["loss"] == pytest.approx(mean_gradient(one, sampled)["loss"].item(), rel=1e-5)
 
 
 # Averages
@@ -235,20 +235,20 @@ def test_the_chance_of_the_truth_follows_the_progress():
 
 def test_a_moving_average_follows_every_step():
     one = trainer(average=ExponentialMovingAverage(decay=0.3))
-    name = "decoder.attention.join.weight"
+    name = "decoder.cross_attention.combine.weight"
     expected = one.weights[name].detach().clone()
     for step in (1, 2, 3):
         one.train_step(BATCH)
-        keep = min(0.3, (1 + step) / (10 + step))
-        expected = keep * expected + (1 - keep) * one.weights[name].detach()
+        decay = min(0.3, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * one.weights[name].detach()
         assert_close(one.average[name], expected)
     assert not torch.allclose(expected, one.weights[name])
 
 
-def test_averaged_weights_are_lent_in_eval_mode_and_given_back():
+def test_averaged_weights_are_used_in_eval_mode_and_the_trained_ones_restored():
     one = trainer(average=ExponentialMovingAverage(decay=0.3), dropout=0.3)
     one.train_step(BATCH)
-    own, name = copies(one), "decoder.attention.join.weight"
+    own, name = copies(one), "decoder.cross_attention.combine.weight"
     with one.evaluation_model() as model:
         assert not model.training
         assert torch.equal(model.get_parameter(name), one.average[name])
@@ -257,7 +257,7 @@ def test_averaged_weights_are_lent_in_eval_mode_and_given_back():
     assert all(torch.equal(own[name], weight) for name, weight in one.weights.items())
 
 
-def test_lent_weights_are_given_back_after_a_mistake_too():
+def test_trained_weights_are_restored_after_an_error_too():
     one = trainer(average=ExponentialMovingAverage(decay=0.3))
     one.train_step(BATCH)
     own = copies(one)
@@ -266,7 +266,7 @@ def test_lent_weights_are_given_back_after_a_mistake_too():
     assert all(torch.equal(own[name], weight) for name, weight in one.weights.items())
 
 
-def test_without_an_average_the_model_is_lent_as_it_is():
+def test_without_an_average_the_model_is_evaluated_as_it_is():
     one = trainer()
     own = copies(one)
     with one.evaluation_model() as model:
@@ -275,7 +275,7 @@ def test_without_an_average_the_model_is_lent_as_it_is():
     assert one.average == {}
 
 
-# Patience and marks
+# Early stopping and evaluation steps
 
 
 def test_patience_counts_evaluations_without_a_better_loss_and_keeps_the_best():
@@ -283,7 +283,7 @@ def test_patience_counts_evaluations_without_a_better_loss_and_keeps_the_best():
     one.record_validation(3.0)
     best = copies(one)
     one.train_step(BATCH)
-    one.record_validation(3.0)  # as good is not better
+    one.record_validation(3.0)  # an equal loss is not better
     assert (one.best.loss, one.best.evaluations_since, one.done) == (3.0, 1, False)
     one.train_step(BATCH)
     one.record_validation(4.0)
@@ -296,7 +296,7 @@ def test_patience_counts_evaluations_without_a_better_loss_and_keeps_the_best():
 
 @pytest.mark.parametrize("average", [NoAverage(), ExponentialMovingAverage(decay=0.3)], ids=lambda each: each.kind)
 def test_the_best_model_has_the_running_means_of_its_evaluation(average):
-    """What a norm over batches divides by belongs to its weights: with those of later steps the loss is another."""
+    """The statistics of a batch norm belong to its weights: with those of later steps the loss would differ."""
     one = trainer("transformer, batch norm", patience=2, average=average)
     one.train_step(BATCH)
     with one.evaluation_model() as used:
@@ -308,19 +308,19 @@ def test_the_best_model_has_the_running_means_of_its_evaluation(average):
     assert torch.equal(one.model.eval()(BATCH), expected)
 
 
-def test_what_a_model_does_not_have_cannot_be_put_into_it():
+def test_unknown_weights_cannot_be_loaded_into_a_model():
     with pytest.raises(AssertionError, match="nowhere"):
         trainer().load_weights({"nowhere.weight": torch.zeros(1)})
 
 
-def test_the_best_weights_are_those_that_would_be_used():
+def test_the_best_weights_are_those_of_the_evaluation():
     one = trainer(patience=2, average=ExponentialMovingAverage(decay=0.3))
     one.train_step(BATCH)
     one.record_validation(3.0)
     assert all(torch.equal(one.average[name], weight) for name, weight in one.best.weights.items())
 
 
-def test_without_patience_nothing_is_remembered():
+def test_without_patience_no_weights_are_stored():
     one = trainer()
     for _ in range(9):
         one.record_validation(1.0)
@@ -328,12 +328,12 @@ def test_without_patience_nothing_is_remembered():
     assert one.best.weights == {}
 
 
-def test_marks_by_hand():
+def test_evaluation_steps_by_hand():
     one = trainer(steps=7, evaluate_every=3)
     assert [step for step in range(9) if one.is_evaluation_step(step)] == [3, 6, 7]
 
 
-# Two passes that shall agree
+# R-Drop
 
 
 def test_without_dropout_two_passes_agree_and_the_loss_is_that_of_one():
@@ -342,28 +342,30 @@ def test_without_dropout_two_passes_agree_and_the_loss_is_that_of_one():
     assert trainer(dropout=0.4).train_step(BATCH)["tokens"] == two.train_step(BATCH)["tokens"]
 
 
-def test_with_dropout_two_passes_disagree_and_that_is_counted():
+def test_with_dropout_two_passes_differ_and_that_is_counted():
     weights = [trainer(objective=NextToken(r_drop=weight), dropout=0.4) for weight in (1e-9, 5.0)]
     little, much = (one.train_step(BATCH)["loss"] for one in weights)
     assert much > little + 0.01
 
 
-# Compiled for training, plain for everything else
+# Compiled for training, eager for everything else
 
 
-def test_what_is_compiled_is_not_compiled_again_for_an_evaluation():
-    label_mask: list[int] = []
-    compiled = torch.compile(lambda tensor: tensor + 1, backend=lambda graph, _: asked.append(1) or graph.forward)
+def test_compiled_code_is_not_compiled_again_for_an_evaluation():
+    compilations: list[int] = []
+    compiled = torch.compile(
+        lambda tensor: tensor + 1, backend=lambda graph, _: compilations.append(1) or graph.forward
+    )
     one = trainer()
     one.compiled = True  # as with `training.compile` on a GPU
     with one.evaluation_model():
         compiled(torch.ones(2))
-    assert not asked
+    assert not compilations
     compiled(torch.ones(2))
-    assert asked
+    assert compilations
 
 
-def test_an_evaluation_that_is_done_again_after_a_stop_costs_no_patience():
+def test_an_evaluation_that_is_repeated_after_a_stop_costs_no_patience():
     one = trainer(patience=2)
     one.record_validation(3.0)
     one.train_step(BATCH)
@@ -374,13 +376,13 @@ def test_an_evaluation_that_is_done_again_after_a_stop_costs_no_patience():
 
 def test_averaging_begins_after_the_evaluation_that_triggers_it():
     one = trainer(average=NTASGD())
-    seen = []
+    weights = []
     for loss in [5.0, 6, 6, 6, 6, 6, 6, 4, 9]:
         one.train_step(BATCH)
-        seen.append(copies(one))
+        weights.append(copies(one))
         one.record_validation(loss)
         one.record_validation(loss)  # measured again after a stop: it counts once
-    assert one.average_start == 8  # the seventh loss was the first to tell
-    assert len(one.losses) == 9
+    assert one.average_start == 8  # the seventh loss triggers
+    assert len(one.validation_losses) == 9
     for name, average in one.average.items():
-        assert_close(average, (seen[7][name] + seen[8][name]) / 2)
+        assert_close(average, (weights[7][name] + weights[8][name]) / 2)

@@ -1,4 +1,4 @@
-"""Checkpoints of a trainer: which of them stay, which of them count in a mean, and whose are refused."""
+"""Checkpoints of a trainer: which of them stay, which of them count in a mean, and which are refused."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def trainer(average) -> Trainer:
 
 
 @pytest.mark.parametrize("stopped", [7, 10], ids=["after a stop", "in one go"])
-def test_the_last_marks_count_though_a_stop_has_saved_one_more(tmp_path, stopped):
-    one, kept = trainer(CheckpointAverage(count=3)), []
+def test_the_last_evaluation_steps_count_though_a_stop_has_saved_one_more(tmp_path, stopped):
+    one, expected = trainer(CheckpointAverage(count=3)), []
     for step in range(1, min(stopped, 8) + 1):
         one.train_step(pairs([3, 2], seed=step))
         if step in (2, 4, 6, 8, stopped):
             save_trainer(one, tmp_path, {})
         if step in (2, 4, 6, 8):
-            kept.append({name: weight.detach().clone() for name, weight in one.weights.items()})
+            expected.append({name: weight.detach().clone() for name, weight in one.weights.items()})
     final = final_weights(one, tmp_path)
-    assert final.keys() == one.weights.keys()  # no mean is taken of what norms remember
+    assert final.keys() == one.weights.keys()  # the statistics of batch norms are not averaged
     for name, weight in final.items():
-        assert_close(weight, sum(each[name] for each in kept[-3:]) / 3)
+        assert_close(weight, sum(each[name] for each in expected[-3:]) / 3)
 
 
-def test_of_two_saves_of_one_step_the_one_that_has_the_name_counts(tmp_path):
+def test_of_two_saves_of_one_step_the_one_that_was_not_replaced_counts(tmp_path):
     """The other was being replaced when the process was killed."""
     one = trainer(CheckpointAverage(count=2))
     for folder in (tmp_path / "old", tmp_path / "new"):
@@ -56,7 +56,7 @@ def test_three_stay_or_one_more_than_are_averaged(tmp_path, average, stay):
     assert [step for step, _ in list_checkpoints(tmp_path)] == [12, 10, 8, 6, 4][:stay]
 
 
-def test_a_checkpoint_that_knows_less_than_a_step_depends_on_is_refused(tmp_path):
+def test_a_checkpoint_that_lacks_what_a_step_depends_on_is_refused(tmp_path):
     one = trainer(NoAverage())
     save_trainer(one, tmp_path / "own", {})
     ((_, path),) = list_checkpoints(tmp_path / "own")
@@ -66,5 +66,5 @@ def test_a_checkpoint_that_knows_less_than_a_step_depends_on_is_refused(tmp_path
         if name not in ("validation_losses", "evaluations_since_best")
     }
     save(tmp_path / "older", 0, {"model": load(path).tensors("model")}, state, keep=1)
-    with pytest.raises(UserError, match="does not tell best_ago, losses"):
+    with pytest.raises(UserError, match="its state lacks evaluations_since_best, validation_losses"):
         resume(one, tmp_path / "older", {}, print)

@@ -19,50 +19,53 @@ def trainer(**changes) -> Trainer:
     return Trainer(model, NextToken(), Training(**changes), torch.device("cpu"))
 
 
-class Diary:
-    """Stands for the journal; it writes down what is asked of it."""
+class RecordingLogger:
+    """A metrics logger that records its calls."""
 
     def __init__(self, lines: list[str]):
         self.lines = lines
 
-    def log(self, step: int, **figures) -> None:
+    def log(self, step: int, **metrics) -> None:
         self.lines.append(f"step {step}")
 
     def flush(self, step: int) -> None:
         self.lines.append(f"flush {step}")
 
     def discard(self) -> None:
-        self.lines.append("forget")
+        self.lines.append("discard")
 
     def restart_clock(self) -> None:
         pass
 
 
-def run(one: Trainer, callbacks, on_metrics=lambda step, figures: None, lines: list[str] | None = None) -> list[str]:
-    diary = Diary([] if lines is None else lines)
+def run(one: Trainer, callbacks, on_metrics=lambda step, metrics: None, lines: list[str] | None = None) -> list[str]:
+    logger = RecordingLogger([] if lines is None else lines)
     train(
         one,
         batch_at=lambda step: pairs([2, 3], seed=step),
-        callbacks=[lambda trainer, stop, each=each: each(diary, trainer, stop) for each in callbacks],
-        save=lambda trainer: diary.lines.append(f"save {trainer.step}"),
-        metrics_logger=diary,
+        callbacks=[lambda trainer, stop, each=each: each(logger, trainer, stop) for each in callbacks],
+        save=lambda trainer: logger.lines.append(f"save {trainer.step}"),
+        metrics_logger=logger,
         on_metrics=on_metrics,
     )
-    return diary.lines
+    return logger.lines
 
 
-def test_errands_and_saves_come_at_every_mark_and_at_the_end():
-    lines = run(trainer(steps=3, evaluate_every=2), [lambda diary, one, stop: diary.lines.append(f"errand {one.step}")])
+def test_callbacks_and_saves_come_at_every_evaluation_step_and_at_the_end():
+    def callback(logger, one, stop):
+        logger.lines.append(f"callback {one.step}")
+
+    lines = run(trainer(steps=3, evaluate_every=2), [callback])
     assert [line for line in lines if "flush" not in line] == [
-        *("step 1", "step 2", "errand 2", "save 2"),
-        *("step 3", "errand 3", "save 3"),
+        *("step 1", "step 2", "callback 2", "save 2"),
+        *("step 3", "callback 3", "save 3"),
     ]
-    assert lines.index("flush 2") < lines.index("errand 2")
+    assert lines.index("flush 2") < lines.index("callback 2")
 
 
 def test_patience_ends_the_loop_after_saving():
     one = trainer(steps=50, evaluate_every=2, patience=1)
-    lines = run(one, [lambda diary, one, stop: one.record_validation(1.0)])
+    lines = run(one, [lambda logger, one, stop: one.record_validation(1.0)])
     assert one.step == 4
     assert lines[-1] == "save 4"
 
@@ -76,7 +79,7 @@ def test_a_run_that_is_done_takes_no_step():
 def test_a_stop_request_saves_at_once_and_says_so():
     one, lines = trainer(steps=9, evaluate_every=100), []
 
-    def on_metrics(step, figures):
+    def on_metrics(step, metrics):
         if step == 2:
             signal.raise_signal(signal.SIGTERM)
 
@@ -86,30 +89,31 @@ def test_a_stop_request_saves_at_once_and_says_so():
     assert lines == ["step 1", "step 2", "flush 2", "save 2"]
 
 
-def test_an_errand_that_gave_way_to_a_stop_request_is_forgotten_and_done_again():
+def test_a_callback_that_was_aborted_by_a_stop_request_is_discarded_and_repeated():
     one, lines = trainer(steps=3, evaluate_every=2), []
 
-    def impatient(diary, trainer, stop):
+    def aborted(logger, trainer, stop):
         signal.raise_signal(signal.SIGTERM)
         assert stop
         raise CallbackAborted
 
     with pytest.raises(Interrupted):
-        run(one, [impatient], lines=lines)
-    assert lines == ["step 1", "step 2", "flush 2", "forget", "flush 2", "save 2"]
-    again = run(one, [lambda diary, trainer, stop: diary.lines.append(f"errand {trainer.step}")])
-    assert again == ["flush 2", "errand 2", "flush 2", "save 2", "step 3", "flush 3", "errand 3", "flush 3", "save 3"]
+        run(one, [aborted], lines=lines)
+    assert lines == ["step 1", "step 2", "flush 2", "discard", "flush 2", "save 2"]
+    again = run(one, [lambda logger, trainer, stop: logger.lines.append(f"callback {trainer.step}")])
+    expected = ["flush 2", "callback 2", "flush 2", "save 2", "step 3", "flush 3", "callback 3", "flush 3", "save 3"]
+    assert again == expected
 
 
-def test_batches_are_asked_for_by_the_number_of_their_step():
-    asked = []
-    one = trainer(steps=3)
-    train(one, lambda step: asked.append(step) or pairs([2, 3]), [], lambda one: None, Diary([]), lambda *_: None)
-    assert asked == [1, 2, 3]
+def test_batches_are_requested_by_the_number_of_their_step():
+    steps = []
+    one, logger = trainer(steps=3), RecordingLogger([])
+    train(one, lambda step: steps.append(step) or pairs([2, 3]), [], lambda one: None, logger, lambda *_: None)
+    assert steps == [1, 2, 3]
 
 
-def test_what_errands_take_is_no_part_of_the_speed(monkeypatch):
+def test_the_time_of_callbacks_is_no_part_of_the_speed(monkeypatch):
     lines = []
-    monkeypatch.setattr(Diary, "restart_clock", lambda self: self.lines.append("clock"))
-    run(trainer(steps=1), [lambda diary, trainer, stop: diary.lines.append("errand")], lines=lines)
-    assert lines == ["step 1", "flush 1", "errand", "clock", "flush 1", "save 1"]
+    monkeypatch.setattr(RecordingLogger, "restart_clock", lambda self: self.lines.append("clock"))
+    run(trainer(steps=1), [lambda logger, trainer, stop: logger.lines.append("callback")], lines=lines)
+    assert lines == ["step 1", "flush 1", "callback", "clock", "flush 1", "save 1"]

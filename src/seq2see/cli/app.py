@@ -1,4 +1,4 @@
-"""The verbs, and how mistakes are told."""
+"""The commands, and how errors are printed."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from seq2see.core.errors import UserError, unknown_name
 
 USER_ERROR = 2
 BROKEN_PIPE = 1
-"""What typer ends a program with if the reader of its output went away, as `head` does."""
-CHECK = "Check the path, who may use it, and whether there is room."
+"""The exit code of typer when its output pipe is closed, for example by `head`."""
+CHECK = "Check the path, the permissions and the free disk space."
 
 
 class CommandGroup(TyperGroup):
-    """A group of verbs that answers a misspelled one with the nearest right one."""
+    """A group of commands that suggests the closest command for an unknown name."""
 
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
-        """The verb that was asked for."""
+        """Find the command by its name."""
         if arguments and not arguments[0].startswith("-") and self.get_command(context, arguments[0]) is None:
-            raise unknown_name("verb", arguments[0], self.list_commands(context))
+            raise unknown_name("command", arguments[0], self.list_commands(context))
         return super().resolve_command(context, arguments)
 
 
@@ -67,22 +67,24 @@ app.add_typer(data, name="data")
 app.command("doctor")(doctor)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_set: bool) -> None:
+    if is_set:
         print(seq2see.__version__)
         raise typer.Exit
 
 
 @app.callback()
-def _options(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True)) -> None:
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
     """Sequence models you can read, train with one command, and look inside."""
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; gives its exit code."""
+    """Run one command, and return its exit code."""
     try:
         code = app(args=arguments, prog_name="seq2see", standalone_mode=False) or 0
-        sys.stdout.flush()  # what goes into a file or a pipe is kept back: here it is told if it cannot be written
+        sys.stdout.flush()  # output to a file or a pipe is buffered; this raises an error if it cannot be written
         return code
     except UserError as error:
         print(f"seq2see: {error}", file=sys.stderr)
@@ -90,39 +92,39 @@ def run(arguments: list[str]) -> int:
     except SystemExit as end:
         if end.code != BROKEN_PIPE:
             raise
-        _print_no_more()
+        _discard_output()
         return 0
     except BrokenPipeError:
-        _print_no_more()
+        _discard_output()
         return 0
-    except OSError as error:  # a disk is full, a folder is locked, a name too long
+    except OSError as error:  # a full disk, a locked folder, a name that is too long
         if error.strerror is None:
             raise
         if error.filename is None:
-            _print_no_more()
-        location = f"{error.filename}: This" if error.filename else "What should be printed"
-        print(f"seq2see: {location} cannot be written or read ({error.strerror}). {CHECK}", file=sys.stderr)
+            _discard_output()
+        subject = f"{error.filename}: This" if error.filename else "The output"
+        print(f"seq2see: {subject} cannot be written or read ({error.strerror}). {CHECK}", file=sys.stderr)
         return USER_ERROR
     except KeyboardInterrupt:
         return 130
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("click", "typer"):
             raise
-        # A verb without its sub-verb raises its whole help as a message; that is shown as it is.
-        asked_nothing = type(error).__name__ == "NoArgsIsHelpError"
-        print(error.format_message() if asked_nothing else f"seq2see: {_usage(error)}", file=sys.stderr)  # type: ignore[attr-defined]
+        # A command without its subcommand raises its help text as a message.
+        is_help = type(error).__name__ == "NoArgsIsHelpError"
+        print(error.format_message() if is_help else f"seq2see: {_usage(error)}", file=sys.stderr)  # type: ignore[attr-defined]
         return USER_ERROR
 
 
-def _print_no_more() -> None:
-    """Nothing can be printed: what is still to be, goes nowhere."""
+def _discard_output() -> None:
+    """Redirect standard output to the null device."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage(error: Any) -> str:
-    """A wrong option or a missing argument, in one sentence."""
+    """The message for a wrong option or a missing argument."""
     context = getattr(error, "ctx", None)
-    help_line = f" `{context.command_path} --help` shows how it is used." if context else ""
+    help_line = f" See `{context.command_path} --help`." if context else ""
     return f"{error.format_message()}{help_line}"
 
 

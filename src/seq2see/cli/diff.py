@@ -9,16 +9,16 @@ import typer
 
 def diff(
     first: Annotated[str, typer.Argument(help="A recipe, a TOML file or a run.")],
-    second: Annotated[str, typer.Argument(help="Another one.")],
+    second: Annotated[str, typer.Argument(help="Another recipe, TOML file or run.")],
 ) -> None:
     """Show the settings in which two recipes or runs differ."""
     from seq2see.api import recipe_of
 
     left, right = (dict(_flat(recipe_of(name))) for name in (first, second))
     for path in sorted(left.keys() | right.keys()):
-        one, other = (each.get(path, "not there") for each in (left, right))
-        if one != other:
-            print(f"{path}: {one} | {other}")
+        left_value, right_value = (each.get(path, "missing") for each in (left, right))
+        if left_value != right_value:
+            print(f"{path}: {left_value} | {right_value}")
 
 
 def _flat(recipe: object) -> list[tuple[str, object]]:

@@ -1,4 +1,4 @@
-"""`seq2see doctor`: what this machine has, and what is missing."""
+"""`seq2see doctor`: versions and hardware of this machine, and missing parts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def doctor() -> None:
         "data": user_folder() or cache_folder(),
     }
     native_unsupported_reason = load_native_library().reason
-    facts["native steps"] = (
+    facts["native code"] = (
         "ready"
         if native_unsupported_reason is None
-        else f"none, decoding on a CPU is slower: {native_unsupported_reason}"
+        else f"none, so decoding on a CPU is slower: {native_unsupported_reason}"
     )
     facts["Chinese font"] = "found" if use_chinese_font() else f"missing. {ADVICE}"
     for name, value in facts.items():

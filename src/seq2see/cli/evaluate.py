@@ -9,18 +9,20 @@ import typer
 
 
 def evaluate(
-    run: Annotated[str, typer.Argument(help="A run folder, its name, or latest; with --file also real weights.")],
-    other: Annotated[str | None, typer.Argument(help="A second run, to compare with.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as decoding.num_beams=5.")] = None,
-    file: Annotated[list[Path] | None, typer.Option("--file", "-f", help="A text to judge language models on.")] = None,
+    run: Annotated[
+        str, typer.Argument(help="A run folder, its name, or latest; with --file also a Hugging Face folder.")
+    ],
+    other: Annotated[str | None, typer.Argument(help="A second run, for a comparison.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A decoding setting: decoding.num_beams=5.")] = None,
+    file: Annotated[list[Path] | None, typer.Option("--file", "-f", help="A text file, for perplexity.")] = None,
 ) -> None:
-    """Score a run on its test splits; with two runs, tell whether they really differ, and where most."""
+    """Score a run on its test splits, or compare two runs."""
     if file:
         _evaluate_texts([run, *([other] if other else [])], file, set_)
         return
     from seq2see.cli.predict import decoding_setting
     from seq2see.cli.scores import print_answers, print_changes, print_scores
-    from seq2see.metrics.tokenized_bleu import ADVICE, has_moses
+    from seq2see.metrics.tokenized_bleu import INSTALL_HINT, has_moses
     from seq2see.runs.compare import compare, compare_answers, compare_series, compare_texts, largest_changes
     from seq2see.runs.evaluate import evaluate, test_size
     from seq2see.runs.report import write_report
@@ -30,15 +32,15 @@ def evaluate(
     folders = [find_run(name) for name in (run, other) if name]
     settings = dict(map(decoding_setting, set_ or []))
     for folder in folders:
-        known = read_scores(folder) if other and not settings else {}
-        if known and not {"decoding", "image"} & known.keys():
-            continue  # a comparison needs the predictions, and they are there, made with the run's own settings
+        scores = read_scores(folder) if other and not settings else {}
+        if scores and not {"decoding", "image"} & scores.keys():
+            continue  # the predictions with the run's own settings are there already
         with Terminal("eval", test_size(folder)) as terminal:
             scores = evaluate(folder, terminal.advance, **settings)
         write_report(folder)
         print_scores(folder, scores)
         if "bleu-tokenized" in folder.recipe().metrics and not has_moses():
-            print(ADVICE)
+            print(INSTALL_HINT)
     if other and all("series" in read_scores(folder) for folder in folders):
         print(compare_series(*folders))
     elif other and all(folder.recipe().source is None for folder in folders):
@@ -51,7 +53,7 @@ def evaluate(
 
 
 def _evaluate_texts(names: list[str], files: list[Path], settings: list[str] | None) -> None:
-    """Tell how surprised language models are by the same texts; nothing is written."""
+    """Print the perplexities of language models on text files; nothing is stored."""
     from seq2see.cli.progress_meter import show_status
     from seq2see.cli.scores import perplexity_line, unknown_line
     from seq2see.core.errors import UserError
@@ -59,14 +61,14 @@ def _evaluate_texts(names: list[str], files: list[Path], settings: list[str] | N
     from seq2see.runs.model import load
 
     if settings:
-        raise UserError("A text is only read, not decoded, so no setting of decoding matters.", hint="Leave out --set.")
-    cuts = set[str]()
+        raise UserError("The perplexity of a text does not depend on decoding settings.", hint="Leave out --set.")
+    tokenizers = set[str]()
     for name in names:
-        with show_status(f"{name} reads"):
+        with show_status(f"evaluating {name}"):
             scores = evaluate_texts(model := load(name), files)
-        cuts.add(model.tokenizers.fingerprint)
+        tokenizers.add(model.tokenizers.fingerprint)
         print(f"{name}: {perplexity_line(scores['perplexity'])}")
         if unknown := unknown_line(scores["perplexity"]):
             print(unknown)
-    if len(cuts) > 1:
-        print("perplexities of different tokenizers cannot be compared; bits per character can")
+    if len(tokenizers) > 1:
+        print("perplexities with different tokenizers are not comparable; compare bits per character")

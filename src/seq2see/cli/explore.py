@@ -1,4 +1,4 @@
-"""`seq2see explore`: look inside runs, in a browser on this machine."""
+"""`seq2see explore`: inspect models in a browser on this machine."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from seq2see.cli import importing
 
 def explore(
     runs: Annotated[list[str], typer.Argument(help="Run folders, their names, or latest; or Hugging Face folders.")],
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="The port; without, 7321 or one that is free.")
-    ] = None,
-    browser: Annotated[bool, typer.Option(help="Open the page at once.")] = True,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="The port; default: 7321, or a free port.")] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     save: Annotated[
-        Path | None, typer.Option(help="Write one page that needs no server, instead of serving.", metavar="FILE")
+        Path | None, typer.Option(help="Write a page that needs no server, instead of serving.", metavar="FILE")
     ] = None,
-    text: Annotated[str, typer.Option(help="With --save: the text that the page is about.")] = "",
+    text: Annotated[str, typer.Option(help="With --save: the text that the page shows.")] = "",
 ) -> None:
-    """Look inside trained models, in a browser on this machine."""
+    """Inspect trained models in a browser on this machine."""
     with importing():
         from seq2see.explorer.serve import serve
         from seq2see.explorer.workspace import Workspace

@@ -1,4 +1,4 @@
-"""`seq2see export`: a trained model for another engine."""
+"""`seq2see export`: a trained model in the format of another library."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ import typer
 def export(
     run: Annotated[str, typer.Argument(help="A run folder, its name, or latest; or a Hugging Face folder.")],
     to: Annotated[str, typer.Option("--to", help="ct2 (CTranslate2), hf (Hugging Face transformers) or onnx.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The folder to write; else RUN/export/ct2 and so on.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The output folder; default: RUN/export/FORMAT.")] = None,
 ) -> None:
-    """Write a trained model in another engine's form."""
+    """Write a trained model in the format of another library."""
     import torch
 
     from seq2see.cli.progress_meter import show_status
@@ -25,16 +23,16 @@ def export(
     from seq2see.runs.model_folder import read_model
     from seq2see.runs.run_folder import find_model
 
-    form, found = format_of(to), find_model(run)
-    if out is None and is_pretrained(found):
-        raise UserError("Nothing is written into a folder of other people.", hint="Name a folder with --out.")
-    folder = out or found.parent / "export" / to
+    export_format, model = format_of(to), find_model(run)
+    if out is None and is_pretrained(model):
+        raise UserError("Nothing is written into the folder of a pretrained model.", hint="Name a folder with --out.")
+    folder = out or model.parent / "export" / to
     with show_status(f"writing {folder}"):
-        stored = read_model(found, torch.device("cpu"))
-        form.write(stored, folder)
+        stored = read_model(model, torch.device("cpu"))
+        export_format.write(stored, folder)
     print(f"wrote {folder}")
     for path in sorted(folder.iterdir()):
         print(f"  {path.stat().st_size:>12,}  {path.name}")
-    for note in form.notes(stored):
+    for note in export_format.notes(stored):
         print(note)
-    print(f"Use it so:\n\n{form.example(stored, folder)}")
+    print(f"Example:\n\n{export_format.example(stored, folder)}")

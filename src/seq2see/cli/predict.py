@@ -1,4 +1,4 @@
-"""`seq2see predict`: texts from the command line, a file, a pipe, or typed one by one."""
+"""`seq2see predict`: texts from the command line, a file, a pipe, or an interactive prompt."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 MORE = "..."
-SIDE = "source.image_size"
-"""The one setting of a model that may be another when it is used: in which size it looks at images."""
+IMAGE_SIZE = "source.image_size"
+"""The only model setting that can be changed at prediction."""
 
 
 def predict(
     run: Annotated[str, typer.Argument(help="A run folder, its name, or latest; or a Hugging Face folder.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; without any, lines from standard input.")] = None,
-    file: Annotated[list[Path] | None, typer.Option("--file", "-f", help="A file with one text a line.")] = None,
+    file: Annotated[list[Path] | None, typer.Option("--file", "-f", help="A file with one text per line.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write answers to this file. The same command goes on after a stop; without, it cannot."),
+        typer.Option(help="Write predictions to this file; the same command resumes after an interruption."),
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as decoding.num_beams=5.")] = None,
-    prefix: Annotated[str, typer.Option(help="What every answer begins with.")] = "",
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object a text, with scores.")] = False,
-    engine: Annotated[str, typer.Option(help="Who decodes: own, or ct2 for CTranslate2.")] = "own",
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A decoding setting: decoding.num_beams=5.")] = None,
+    prefix: Annotated[str, typer.Option(help="The text that every output starts with.")] = "",
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object per text, with scores.")] = False,
+    engine: Annotated[str, typer.Option(help="Decoding engine: torch, or ct2 for CTranslate2.")] = "torch",
 ) -> None:
-    """Let a trained model answer."""
+    """Predict: translate, generate, classify or forecast."""
     with importing():
         from seq2see.cli.progress_meter import show_status
         from seq2see.core.errors import UserError
@@ -46,95 +46,92 @@ def predict(
         from seq2see.runs.model import load
 
     if texts and file:
-        raise UserError(
-            "Texts and --file are given, and only one of them is answered.", hint="Leave one out, or ask twice."
-        )
+        raise UserError("Texts and --file cannot be combined.", hint="Leave one out, or run the command twice.")
     settings = dict(map(decoding_setting, set_ or [])) | {"prefix": prefix}
-    # What a run leaves behind opens at once; real weights can be large.
-    with show_status(f"opening {run}") if is_pretrained(Path(run)) else contextlib.nullcontext():
+    # A model of a run loads at once; a pretrained model can be large.
+    with show_status(f"loading {run}") if is_pretrained(Path(run)) else contextlib.nullcontext():
         model = load(run, engine)
     if texts is None and file is None and out is None and sys.stdin.isatty() and sys.stdout.isatty():
         interactive(model, settings, json_)
     elif texts and out is None:
-        _answer(model, texts, settings, json_)
+        _predict_texts(model, texts, settings, json_)
     elif out is None:
         _stream(model, input_lines(texts, file), settings, json_)
     else:
-        answers = _answer_file(out, run, model, settings, json_, engine)
-        _stream(model, input_lines(texts, file), settings, json_, answers)
+        output_file = _open_output(out, run, model, settings, json_, engine)
+        _stream(model, input_lines(texts, file), settings, json_, output_file)
 
 
-def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
-    """Answer the texts of the command line, all at once."""
+def _predict_texts(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
+    """Predict and print the texts of the command line, in one batch."""
     from seq2see.models.image_settings import ImageSource
     from seq2see.runs.batch_inference import InferenceOptions, format_output, format_warnings
     from seq2see.sources.lines import is_blank
 
     if not isinstance(model.config.model.source, ImageSource):
         for name in filter(os.path.isfile, texts):
-            print(f"seq2see: {name} is taken as a text; --file {name} answers the lines in it", file=sys.stderr)
-    asked = [text for text in texts if not is_blank(text)]
-    answers = _predict_all(model, asked, settings)
-    each = iter(answers)
+            print(f"seq2see: {name} is treated as a text; use --file {name} for the lines of the file", file=sys.stderr)
+    predictions = _predict_all(model, [text for text in texts if not is_blank(text)], settings)
+    remaining = iter(predictions)
     for text in texts:
-        prediction = None if is_blank(text) else next(each)
+        prediction = None if is_blank(text) else next(remaining)
         if prediction and prediction.truncated:
-            print(f"seq2see: this text is too long and was cut: {text[:60]} ...", file=sys.stderr)
+            print(f"seq2see: this text is too long and was truncated: {text[:60]} ...", file=sys.stderr)
         if prediction and prediction.warnings:
             print(f"seq2see: {format_warnings(prediction)}", file=sys.stderr)
         print(format_output(text, prediction, InferenceOptions(as_json=as_json)))
-    if None in answers:
+    if None in predictions:
         raise typer.Exit(2)
 
 
-def _predict_all(model: Model, asked: list[str], settings: dict[str, Any]) -> list[Prediction | None]:
-    """An answer to each. What is wrong with one of them, a damaged image say, is told, and its answer is None."""
+def _predict_all(model: Model, texts: list[str], settings: dict[str, Any]) -> list[Prediction | None]:
+    """Predict all texts. If one of them fails, for example a damaged image, print the error and return None for it."""
     from seq2see.core.errors import UserError
 
     try:
-        return [*model.predict(asked, **settings)]
+        return [*model.predict(texts, **settings)]
     except UserError:
-        if len(asked) == 1:
+        if len(texts) == 1:
             raise
-        answers: list[Prediction | None] = []
-        wrong: list[str] = []
-        for number, text in enumerate(asked):
+        predictions: list[Prediction | None] = []
+        errors: list[str] = []
+        for index, text in enumerate(texts):
             try:
-                answers += model.predict([text], indices=[number], **settings)
+                predictions += model.predict([text], indices=[index], **settings)
             except UserError as error:
-                answers.append(None)
-                wrong.append(str(error))
-        for told in dict.fromkeys(wrong):  # a wrong setting is told once, not for every text
-            print(f"seq2see: {told}", file=sys.stderr)
-        if not any(answers):
+                predictions.append(None)
+                errors.append(str(error))
+        for message in dict.fromkeys(errors):  # an error of the settings is printed once, not for every text
+            print(f"seq2see: {message}", file=sys.stderr)
+        if not any(predictions):
             raise typer.Exit(2) from None
-        return answers
+        return predictions
 
 
 def _stream(
-    model: Model, lines: LineSource, settings: dict[str, Any], as_json: bool, answers: OutputFile | None = None
+    model: Model, lines: LineSource, settings: dict[str, Any], as_json: bool, output_file: OutputFile | None = None
 ) -> None:
-    """Answer line after line; Ctrl-C says what is done, and how to go on."""
+    """Predict line by line; Ctrl-C prints the progress and the command to resume."""
     from seq2see.cli.progress_meter import Meter
     from seq2see.runs.batch_inference import InferenceOptions, StdoutWriter, predict_lines
 
-    options = InferenceOptions(settings, as_json, _height(model, settings, as_json))
-    quiet = answers is None and sys.stdout.isatty()
-    with Meter(lines.total, sys.stderr, quiet=quiet) as meter, answers or contextlib.nullcontext():
+    options = InferenceOptions(settings, as_json, _lines_per_input(model, settings, as_json))
+    quiet = output_file is None and sys.stdout.isatty()
+    with Meter(lines.total, sys.stderr, quiet=quiet) as meter, output_file or contextlib.nullcontext():
         try:
-            predict_lines(model, lines, answers or StdoutWriter(sys.stdout), options, meter)
+            predict_lines(model, lines, output_file or StdoutWriter(sys.stdout), options, meter)
         except KeyboardInterrupt:
-            meter.log(_stop_message(answers))
+            meter.log(_stop_message(output_file))
             raise typer.Exit(INTERRUPTED) from None
-    if answers:
+    if output_file:
         speeds = f" ({meter.speeds()})" if meter.new_lines else ""
-        meter.log(f"{meter.progress_text()} are answered in {answers.path}{speeds}")
+        meter.log(f"{meter.progress_text()} written to {output_file.path}{speeds}")
     if meter.errors:
         raise typer.Exit(2)
 
 
-def _answer_file(out: Path, run: str, model: Model, settings: dict[str, Any], as_json: bool, engine: str) -> OutputFile:
-    """The file, with everything its answers depend on besides the lines."""
+def _open_output(out: Path, run: str, model: Model, settings: dict[str, Any], as_json: bool, engine: str) -> OutputFile:
+    """The output file, with everything that predictions depend on besides the lines."""
     from seq2see.runs.model_folder import fingerprint_of
     from seq2see.runs.output_file import OutputFile
     from seq2see.runs.run_folder import find_model
@@ -147,32 +144,32 @@ def _answer_file(out: Path, run: str, model: Model, settings: dict[str, Any], as
         "image_size": settings.get("image_size"),
         "decoding": _final_decoding(model, settings).model_dump(mode="json"),
     }
-    return OutputFile(out, provenance, _height(model, settings, as_json))
+    return OutputFile(out, provenance, _lines_per_input(model, settings, as_json))
 
 
 def _final_decoding(model: Model, settings: dict[str, Any]) -> Decoding:
-    """The settings of decoding that hold in the end."""
-    given = {name: value for name, value in settings.items() if name not in ("prefix", "image_size")}
-    return model.config.decoding.with_(**given)
+    """The decoding settings of the model with those of the command line."""
+    changes = {name: value for name, value in settings.items() if name not in ("prefix", "image_size")}
+    return model.config.decoding.with_(**changes)
 
 
-def _height(model: Model, settings: dict[str, Any], as_json: bool) -> int:
-    """How many lines an answer takes up."""
+def _lines_per_input(model: Model, settings: dict[str, Any], as_json: bool) -> int:
+    """The number of output lines for each input."""
     return 1 if as_json else _final_decoding(model, settings).num_return_sequences
 
 
-def _stop_message(answers: OutputFile | None) -> str:
+def _stop_message(output_file: OutputFile | None) -> str:
     from seq2see.runs.terminal import program_name
 
-    if answers is None:
-        return "stopped. With --out FILE the same command would go on from here."
+    if output_file is None:
+        return "stopped. With --out FILE, the same command can resume."
     command = shlex.join([program_name(), *sys.argv[1:]])
-    done = f"stopped; {answers.complete()[0]:,} lines are answered in {answers.path}."
-    return f"{done} To go on, give the same lines again:\n  {command}"
+    lines = f"{output_file.complete()[0]:,} lines are in {output_file.path}"
+    return f"stopped; {lines}. To resume, run the same command with the same lines:\n  {command}"
 
 
 def input_lines(texts: list[str] | None, files: list[Path] | None) -> LineSource:
-    """The texts of a command line, or the lines of files or of standard input."""
+    """The texts of the command line, or the lines of files or of standard input."""
     from seq2see.runs.input_lines import LineSource, lines_of, lines_of_pipe
 
     if texts:
@@ -181,20 +178,20 @@ def input_lines(texts: list[str] | None, files: list[Path] | None) -> LineSource
 
 
 def interactive(model: Model, settings: dict[str, Any], as_json: bool = False) -> None:
-    """Type a text, and read the answer as it comes, or all that were asked for, one a line.
+    """Read texts from a prompt, and print each output as it is generated, or several outputs one per line.
 
-    An empty line or Ctrl-D ends it, Ctrl-C only the answer.
+    An empty line or Ctrl-D ends the loop, Ctrl-C stops the current output.
     """
     from seq2see.core.errors import UserError
     from seq2see.models.image_settings import ImageSource
 
-    model.predict([], **settings)  # so that a wrong setting is told before anything is typed
-    whole = as_json or _height(model, settings, as_json) > 1
-    more = "" if model.has_source or whole else f"\n{MORE} goes on from where the last answer stopped."
+    model.predict([], **settings)  # checks the settings before the first input
+    is_batch = as_json or _lines_per_input(model, settings, as_json) > 1
+    more = "" if model.has_source or is_batch else f"\n{MORE} continues the last output."
     source = model.config.model.source
-    what = f"the name of a {source.kind} file" if isinstance(source, ImageSource) else "a text"
-    print(f"Type {what} and press Enter; an empty line ends.{more}")
-    before = ""
+    kind = f"the name of a {source.kind} file" if isinstance(source, ImageSource) else "a text"
+    print(f"Enter {kind}; an empty line ends.{more}")
+    previous = ""
     while True:
         try:
             text = input("> ")
@@ -203,43 +200,43 @@ def interactive(model: Model, settings: dict[str, Any], as_json: bool = False) -
             return
         if not text.strip():
             return
-        asked = before if text.strip() == MORE and before else text
+        prompt = previous if text.strip() == MORE and previous else text
         try:
-            if whole:
-                _answer(model, [asked], settings, as_json)
+            if is_batch:
+                _predict_texts(model, [prompt], settings, as_json)
                 continue
-            if asked is text:
-                print("".join(f"({remark})\n" for remark in model.warnings(text)), end="", file=sys.stderr)
-            answer = _print_stream(model, asked, settings)
-            before = "" if model.has_source else asked + answer
-        except UserError as error:  # a slip of the finger ends no dialogue
+            if prompt is text:
+                print("".join(f"({warning})\n" for warning in model.warnings(text)), end="", file=sys.stderr)
+            output = _print_stream(model, prompt, settings)
+            previous = "" if model.has_source else prompt + output
+        except UserError as error:  # the loop continues after an error
             print(f"seq2see: {error}", file=sys.stderr)
-        except KeyboardInterrupt:  # nor does an answer that nobody wants to wait for
+        except KeyboardInterrupt:  # and after an interrupted prediction
             print()
 
 
 def _print_stream(model: Model, text: str, settings: dict[str, Any]) -> str:
-    """Print an answer as it comes; gives it back."""
-    pieces: list[str] = []
+    """Print an output as it is generated, and return it."""
+    chunks: list[str] = []
     try:
-        for piece in model.stream(text, **settings):
-            pieces.append(piece)
-            print(piece, end="", flush=True)
+        for chunk in model.stream(text, **settings):
+            chunks.append(chunk)
+            print(chunk, end="", flush=True)
     except KeyboardInterrupt:
         pass
     print()
-    return "".join(pieces)
+    return "".join(chunks)
 
 
 def decoding_setting(text: str) -> tuple[str, Any]:
-    """A setting of decoding as it stands behind --set."""
+    """Parse a decoding setting of --set."""
     from seq2see.core.errors import UserError
     from seq2see.core.settings import parse_assignment
 
     path, value = parse_assignment(text)
-    if path == SIDE:  # not of decoding, but given at every call, too
+    if path == IMAGE_SIZE:  # not a decoding setting, but allowed at every call
         return "image_size", value
     slot, _, rest = path.partition(".")
     if slot != "decoding" or not rest:
-        raise UserError(f"'{path}' is not a setting of decoding.", hint="Say, decoding.num_beams=5.")
+        raise UserError(f"'{path}' is not a decoding setting.", hint="Use, for example, decoding.num_beams=5.")
     return rest, value

@@ -1,4 +1,4 @@
-"""How far a long prediction is: a bar on a screen, a plain line every few seconds in a log."""
+"""The progress of a long prediction: a progress bar on a screen, or a line every few seconds in a log file."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, Self, TextIO
 from seq2see.runs.batch_inference import Progress
 
 SECONDS = 5.0
-"""In a log, a line this often."""
+"""Seconds between progress lines in a log file."""
 QUOTED = 3
-"""Texts that were cut are quoted up to this many; all are counted."""
+"""The number of truncated texts that are quoted; the others are counted."""
 
 
 @contextlib.contextmanager
 def show_status(text: str) -> Iterator[None]:
-    """A sign of life, on a screen, for as long as something takes that cannot say how far it is.
+    """Show a status text on a screen while an operation without measurable progress runs.
 
-    Plainly written: most models open in less time than it takes to import something that draws.
+    It is printed directly: most models load in less time than the import of a progress bar takes.
     """
     if not sys.stderr.isatty():
         yield
@@ -33,7 +33,7 @@ def show_status(text: str) -> Iterator[None]:
 
 
 class Meter:
-    """Counts lines and tokens and shows them; where answers appear on the screen, these show how far it is."""
+    """Counts and shows lines and tokens; `quiet` if the outputs themselves appear on the screen."""
 
     def __init__(
         self, total: int | None, stream: TextIO, clock: Callable[[], float] = time.monotonic, quiet: bool = False
@@ -41,7 +41,7 @@ class Meter:
         self.total, self.stream, self.clock, self.quiet = total, stream, clock, quiet
         self.lines = self.new_lines = self.tokens = self.truncated = self.warned = self.errors = 0
         self.began = self.last_logged = clock()
-        self._first: tuple[int, float] | None = None  # how many fresh lines came first, and when
+        self._first: tuple[int, float] | None = None  # the number of lines in the first report, and its time
         self._bar: Any = None
 
     def __enter__(self) -> Self:
@@ -54,25 +54,25 @@ class Meter:
         if self._bar:
             self._bar.stop()
         if self.truncated > QUOTED:
-            self.log(f"{self.truncated:,} texts were too long and were cut")
+            self.log(f"{self.truncated:,} texts were too long and were truncated")
         if self.warned > QUOTED:
-            self.log(f"there is something to say like this about {self.warned:,} texts in all")
+            self.log(f"{self.warned:,} texts have warnings like these")
 
     def __call__(self, progress: Progress) -> None:
-        """Take in what was done, and show it if it is time."""
+        """Add progress, and show it if it is time."""
         self.lines += progress.lines
         self.new_lines += progress.lines if progress.is_new else 0
         if self.new_lines and self._first is None:
             self._first = self.new_lines, self.clock()
         self.tokens += progress.tokens
         for text in progress.truncated[: max(0, QUOTED - self.truncated)]:
-            self.log(f"this text is too long and was cut: {text[:60]} ...")
+            self.log(f"this text is too long and was truncated: {text[:60]} ...")
         self.truncated += len(progress.truncated)
-        for remark in progress.warnings[: max(0, QUOTED - self.warned)]:
-            self.log(remark)
+        for warning in progress.warnings[: max(0, QUOTED - self.warned)]:
+            self.log(warning)
         self.warned += len(progress.warnings)
-        for told in progress.errors:
-            self.log(told)
+        for message in progress.errors:
+            self.log(message)
         self.errors += len(progress.errors)
         if self._bar:
             self._bar.update(self._bar.task_ids[0], completed=self.lines, status=self.status())
@@ -81,42 +81,42 @@ class Meter:
             self.log(f"{self.progress_text()}   {self.status()}".rstrip())
 
     def log(self, text: str) -> None:
-        """A line that stays."""
+        """Print a permanent line."""
         if self._bar:
             self._bar.console.print(f"seq2see: {text}", markup=False, highlight=False, soft_wrap=True)
         else:
             print(f"seq2see: {text}", file=self.stream, flush=True)
 
     def progress_text(self) -> str:
-        """How many lines are answered, of how many."""
+        """The number of predicted lines, and of all lines if it is known."""
         return f"{self.lines:,} lines" if self.total is None else f"{self.lines:,} of {self.total:,} lines"
 
     def speeds(self) -> str:
-        """How fast it has gone since this call began; nothing is said of what is not counted yet."""
+        """The speeds since the start of this call; counts of zero are left out."""
         seconds = max(self.clock() - self.began, 1e-9)
         counts = {"lines/s": self.new_lines, "tokens/s": self.tokens}
         return "   ".join(f"{format_rate(count / seconds)} {unit}" for unit, count in counts.items() if count)
 
     def status(self) -> str:
-        """The speeds, and the time left if the total is known."""
+        """The speeds, and the remaining time if the total is known."""
         if self.total is None or self._first is None or self.new_lines == self._first[0]:
             return self.speeds()
-        # What was prepared before the first answer (a compiler may have run) will not take its time again.
-        each = (self.clock() - self._first[1]) / (self.new_lines - self._first[0])
-        return f"{self.speeds()}   {format_duration((self.total - self.lines) * each)} left"
+        # The time before the first report is excluded: it includes preparations such as compilation.
+        seconds_per_line = (self.clock() - self._first[1]) / (self.new_lines - self._first[0])
+        return f"{self.speeds()}   {format_duration((self.total - self.lines) * seconds_per_line)} left"
 
 
-def format_rate(each_second: float) -> str:
-    """So many a second; what is slow has a decimal, for it is not nothing.
+def format_rate(per_second: float) -> str:
+    """A rate per second; rates below 1 have one significant digit.
 
     >>> format_rate(2345.6), format_rate(1.4), format_rate(0.24)
     ('2,346', '1', '0.2')
     """
-    return f"{each_second:,.0f}" if each_second >= 1 else f"{each_second:.1g}"
+    return f"{per_second:,.0f}" if per_second >= 1 else f"{per_second:.1g}"
 
 
 def format_duration(seconds: float) -> str:
-    """Seconds as people say them.
+    """A duration in hours, minutes and seconds.
 
     >>> format_duration(59.4), format_duration(200), format_duration(7260)
     ('59 s', '3 min 20 s', '2 h 1 min')

@@ -16,7 +16,7 @@ def recipes() -> None:
     from seq2see.recipes.registry import RECIPES
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("recipe", "what it is"):
+    for title in ("recipe", "description"):
         table.add_column(title, overflow="fold")
     for name, make in RECIPES.items():
         table.add_row(name, (make.__doc__ or "").split("\n")[0])
@@ -26,9 +26,9 @@ def recipes() -> None:
 
 def show(
     recipe: Annotated[str, typer.Argument(help="A recipe, a task or a TOML file.")],
-    toml: Annotated[bool, typer.Option("--toml", help="As TOML, to save and change.")] = False,
+    toml: Annotated[bool, typer.Option("--toml", help="Print as TOML, to save and change.")] = False,
 ) -> None:
-    """Explain a recipe: every setting, its value and what it does."""
+    """Explain a recipe: every setting, its value and its meaning."""
     from seq2see.api import resolve
     from seq2see.core.settings import walk
 

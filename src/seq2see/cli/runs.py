@@ -1,4 +1,4 @@
-"""`seq2see runs`: the runs there are."""
+"""`seq2see runs`: the table of runs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ def runs() -> None:
     from seq2see.runs.run_folder import all_runs, read_scores
     from seq2see.training.metrics_logger import read_metrics
 
-    found = all_runs()
-    if not found:
-        print("There is no run yet. Make one with `seq2see train pocket-transformer`.")
+    folders = all_runs()
+    if not folders:
+        print("There is no run yet. Train one with `seq2see train pocket-transformer`.")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("run", "recipe", "step", "state", "test score"):
-        table.add_column(title, overflow="fold", no_wrap=title == "run")  # a name that is cut off names nothing
-    for run in found:
-        notes = read_metrics(run.metrics)
+        table.add_column(title, overflow="fold", no_wrap=title == "run")  # names are not truncated
+    for run in folders:
+        metrics = read_metrics(run.metrics)
         table.add_row(
-            str(run), run.recipe().name, f"{notes[-1]['step']:,}" if notes else "0",
+            str(run), run.recipe().name, f"{metrics[-1]['step']:,}" if metrics else "0",
             "finished" if run.finished else "unfinished", headline_score(read_scores(run)),
         )  # fmt: skip
     Console().print(table)

@@ -1,4 +1,4 @@
-"""How scores look in a terminal."""
+"""The tables of scores in the terminal."""
 
 from __future__ import annotations
 
@@ -18,164 +18,168 @@ COLUMNS = {
     "bleu-tokenized": ("BLEU lower-cased, tokenized", 1),
     "chrf": ("chrF2", 1),
     "exact_match": ("exact match %", 1),
-    "d2l-bleu": ("notes' BLEU", 3),
+    "d2l-bleu": ("BLEU of d2l", 3),
 }
-"""The title of each metric, and how many digits it is shown with; what was not measured has no column."""
+"""The title and the number of digits of each metric; a metric that is not computed has no column."""
 
 
 def print_wrapped(text: str) -> None:
-    """Print a sentence on lines that fit into 80 columns; a signature stays whole, to be copied."""
+    """Print a text wrapped at 80 columns; signatures are not broken, so that they can be copied."""
     print(textwrap.fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 
 def print_scores(run: object, scores: dict[str, Any]) -> None:
-    """What an evaluation found, and where its files are."""
+    """Print the scores of an evaluation, and its files."""
     if any("pairs" in part or name == "perplexity" for name, part in scores.items()):
         _print_generation_scores(scores)
     else:
         _print_encoder_scores(scores)
-    for remark in scores.get("changed_splits", ()):
-        print(f"note   {remark}")
+    for warning in scores.get("changed_splits", ()):
+        print(f"note   {warning}")
     print(f"files  {run}/eval, {run}/report.html")
 
 
 def _print_encoder_scores(scores: dict[str, Any]) -> None:
-    """What a model that only reads was found to know."""
+    """Print the scores of an encoder-only or forecasting model."""
     for name, part in scores.items():
         if "classes" in part:
             _print_classes(name, part)
     if "image" in scores:
-        print(f"images were seen in {scores['image']['size']} x {scores['image']['size']} pixels")
+        print(f"image size {scores['image']['size']} x {scores['image']['size']} pixels")
     if "series" in scores:
         _print_series(scores["series"])
     if "masked_tokens" in scores:
-        hidden = scores["masked_tokens"]
+        masked = scores["masked_tokens"]
         print_wrapped(
-            f"{hidden['accuracy']:.1f} % of {hidden['tokens']:,} hidden tokens right, "
-            f"perplexity {hidden['perplexity']:.3f} per hidden token (test)"
+            f"masked tokens (test): accuracy {masked['accuracy']:.1f} % of {masked['tokens']:,}, "
+            f"perplexity {masked['perplexity']:.3f}"
         )
     if "next_sentence" in scores:
-        follows = scores["next_sentence"]
-        print(f"{follows['accuracy']:.1f} % right of {follows['examples']:,} times whether a text follows another (test)")
+        pairs = scores["next_sentence"]
+        print(f"next sentence prediction (test): accuracy {pairs['accuracy']:.1f} % of {pairs['examples']:,} pairs")
 
 
 def _print_generation_scores(scores: dict[str, Any]) -> None:
-    """A row for each test split, and what was measured with the truth given."""
+    """Print a row for each test split, and the scores with teacher forcing."""
     splits = {name: part for name, part in scores.items() if "pairs" in part}
-    columns = {key: form for key, form in COLUMNS.items() if any(key in part for part in splits.values())}
+    columns = {key: column for key, column in COLUMNS.items() if any(key in part for part in splits.values())}
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("split", "pairs", *(title for title, _ in columns.values())):
         table.add_column(title, justify="left" if title == "split" else "right")
     for name, part in splits.items():
-        figures = [_number(part.get(key), digits) for key, (_, digits) in columns.items()]
-        table.add_row(name, f"{part['pairs']:,}", *figures)
-    if splits:  # running text is not translated, only read
+        cells = [_number(part.get(key), digits) for key, (_, digits) in columns.items()]
+        table.add_row(name, f"{part['pairs']:,}", *cells)
+    if splits:  # running text has only a perplexity
         Console().print(table)
     for name, part in splits.items():
         if "pronunciation" in part:
             print_wrapped(_pronunciation(name, part["pronunciation"]))
     split = scores["perplexity"].get("split", "test")
-    print_wrapped(f"{perplexity_line(scores['perplexity'])} ({split}, truth given)")
+    print_wrapped(f"{perplexity_line(scores['perplexity'])} ({split}, teacher forcing)")
     if unknown := unknown_line(scores["perplexity"]):
         print_wrapped(unknown)
     if "alignment" in scores:
-        choice = scores["alignment"]["chosen_on_valid"]
-        heads = ", ".join(str(head + 1) for head in choice["heads"])
+        selection = scores["alignment"]["selected_on_valid"]
+        heads = ", ".join(str(head + 1) for head in selection["heads"])
         print_wrapped(
             f"alignment error rate {scores['alignment']['error_rate']:.3f} "
-            f"(attention of layer {choice['layer'] + 1}, head {heads}; chosen on valid)"
+            f"(attention of layer {selection['layer'] + 1}, head {heads}; selected on valid)"
         )
-    signed = {
+    signatures = {
         f"{title}: sacreBLEU signature {part[key]['signature']}"
         for key, (title, _) in columns.items()
         for part in splits.values()
         if isinstance(part.get(key), dict)
     }
-    for line in sorted(signed):
+    for line in sorted(signatures):
         print_wrapped(line)
 
 
 def print_changes(first: object, second: object, changes: Sequence[ChangedSentence]) -> None:
-    """Sentences that two runs translate differently, with what the second gains."""
+    """Print the sentences with the largest changes from one run to another."""
     if changes:
-        print(f"\nsentences that changed most from {first} to {second} (chrF2 gained)")
+        print(f"\nlargest changes from {first} to {second} (gain in chrF2)")
     for each in changes:
         print(f"\n{each.gain:+7.1f}  {each.source}")
         for name, text in (("reference", each.reference), (first, each.first), (second, each.second)):
             print(f"         {name}: {text}")
 
 
-ANSWERS_SHOWN = 3
-"""Examples that only one of two runs got right, of each."""
+EXAMPLES_SHOWN = 3
+"""The number of examples that only one of the two runs predicts correctly, for each run."""
 
 
 def print_answers(first: object, second: object, compared: ComparedAnswers) -> None:
-    """How often two runs name the right label, and what only one of them gets right."""
-    print(f"% right: {compared.accuracy}")
+    """Print the accuracies of two runs, and examples that only one of them predicts correctly."""
+    print(f"accuracy %: {compared.accuracy}")
     for name, rows in ((first, compared.only_first), (second, compared.only_second)):
-        print(f"\n{len(rows):,} test examples that {name} answers better")
-        for text, label, one, other in rows[:ANSWERS_SHOWN]:
-            print(f"  {text}\n    label: {label}\n    {first}: {one}\n    {second}: {other}")
+        print(f"\n{len(rows):,} test examples that {name} predicts better")
+        for text, label, first_prediction, second_prediction in rows[:EXAMPLES_SHOWN]:
+            print(f"  {text}\n    label: {label}\n    {first}: {first_prediction}\n    {second}: {second_prediction}")
 
 
 CLASSES_SHOWN = 30
-"""Labels that get a row in the terminal, the commonest; all are in `scores.json`."""
+"""The number of labels in the table, the most frequent first; all are in `scores.json`."""
 
 
 def _print_classes(split: str, part: dict[str, Any]) -> None:
-    """A row for each label, and the figures of all."""
+    """Print a row for each label, and the scores over all labels."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("label", f"in {split}", "precision %", "recall %", "F1 %"):
         table.add_column(title, justify="left" if title == "label" else "right")
     common = sorted(part["classes"].items(), key=lambda item: -item[1]["support"])[:CLASSES_SHOWN]
     for label, each in common:
-        figures = [f"{100 * each[key]:.1f}" for key in ("precision", "recall", "f1")]
-        table.add_row(Text(label), f"{each['support']:,}", *figures)
+        cells = [f"{100 * each[key]:.1f}" for key in ("precision", "recall", "f1")]
+        table.add_row(Text(label), f"{each['support']:,}", *cells)
     Console().print(table)
     if more := len(part["classes"]) - len(common):
         print(f"... and {more:,} more labels, in eval/scores.json")
-    print(f"{split}: {part['accuracy']:.1f} % of {part['examples']:,} right, macro F1 {part['macro_f1']:.1f} %")
+    print(f"{split}: accuracy {part['accuracy']:.1f} % of {part['examples']:,}, macro F1 {part['macro_f1']:.1f} %")
     if "spans" in part:
         print(f"{split}: F1 of spans {100 * part['spans']['f1']:.1f} %")
 
 
-FORECASTS = {"model": "this model", "persistence": "the last value", "linear": "least squares"}
+FORECASTS = {"model": "this model", "persistence": "persistence (last value)", "linear": "linear autoregression"}
 
 
-def _print_series(found: dict[str, Any]) -> None:
-    """The errors of forecasts, by how they were made and how far ahead."""
+def _print_series(series: dict[str, Any]) -> None:
+    """Print the errors of the forecasts, by method and horizon."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("forecast by", "context", *(f"{ahead} ahead" for ahead in found["horizons"])):
+    for title in ("forecast by", "context", *(f"{horizon} ahead" for horizon in series["horizons"])):
         table.add_column(title, justify="left" if title == "forecast by" else "right")
-    for row in found["rows"]:
-        figures = [row["errors"].get(str(ahead)) for ahead in found["horizons"]]
-        cells = ["" if figure is None else f"{figure:.4g}" for figure in figures]
+    for row in series["rows"]:
+        errors = [row["errors"].get(str(horizon)) for horizon in series["horizons"]]
+        cells = ["" if error is None else f"{error:.4g}" for error in errors]
         table.add_row(FORECASTS[row["name"]], str(row["context"]), *cells)
     Console().print(table)
-    print(f"root of the mean squared error on {found['values']:,} test values")
+    print(f"root mean squared error on {series['values']:,} test values")
 
 
 def _pronunciation(split: str, errors: dict[str, float]) -> str:
     return (
-        f"{split}: {errors['word_error_rate']:.1f} % of words wrong, {errors['phoneme_error_rate']:.1f} % of phonemes "
-        f"(with stress {errors['word_error_rate_with_stress']:.1f} % and {errors['phoneme_error_rate_with_stress']:.1f} %)"
+        f"{split}: word error rate {errors['word_error_rate']:.1f} %, phoneme error rate "
+        f"{errors['phoneme_error_rate']:.1f} % (with stress {errors['word_error_rate_with_stress']:.1f} % and "
+        f"{errors['phoneme_error_rate_with_stress']:.1f} %)"
     )
 
 
 def perplexity_line(perplexity: dict[str, Any]) -> str:
-    """What reading with the truth given has shown."""
+    """The scores with teacher forcing on one line."""
     unit = perplexity.get("unit", "token")
     return (
         f"perplexity {perplexity['per_token']:.3f} per {unit}, {perplexity['bits_per_character']:.3f} bits per "
-        f"character, {perplexity['token_accuracy']:.1f} % of {unit}s right"
+        f"character, {unit} accuracy {perplexity['token_accuracy']:.1f} %"
     )
 
 
 def unknown_line(perplexity: dict[str, Any]) -> str:
-    """How much of a text the model does not know, and what that means; nothing if it knows all of it."""
-    unknown, unit = perplexity.get("unknown_rate", 0), perplexity.get("unit", "token")
-    told = f"{unknown:.2g} % of {unit}s are unknown to the model: it has to guess <unk> there, not which one it is, so "
-    return told + "these figures are too good" if unknown else ""
+    """A note on the unknown tokens of a text; empty if there are none."""
+    rate, unit = perplexity.get("unknown_rate", 0), perplexity.get("unit", "token")
+    if not rate:
+        return ""
+    return (
+        f"{rate:.2g} % of {unit}s are unknown: predicting <unk> is easier than the {unit}, so these scores are too good"
+    )
 
 
 def _number(value: Any, digits: int) -> str:
@@ -185,7 +189,7 @@ def _number(value: Any, digits: int) -> str:
 
 
 def headline_score(scores: dict[str, Any]) -> str:
-    """The one figure that says most about an evaluation; nothing if there was none.
+    """The most important score of an evaluation; empty if there was none.
 
     >>> headline_score({"perplexity": {"bits_per_character": 0.9092}})
     '0.909 bits per character'
@@ -194,13 +198,13 @@ def headline_score(scores: dict[str, Any]) -> str:
     if "bleu" in test:
         return f"BLEU {test['bleu']['value']:.1f}"
     if "accuracy" in test:
-        return f"{test['accuracy']:.1f} % right"
+        return f"accuracy {test['accuracy']:.1f} %"
     if "pronunciation" in test:
-        return f"{test['pronunciation']['word_error_rate']:.1f} % words wrong"
+        return f"word error rate {test['pronunciation']['word_error_rate']:.1f} %"
     if "masked_tokens" in scores:
-        return f"{scores['masked_tokens']['accuracy']:.1f} % of hidden right"
+        return f"masked accuracy {scores['masked_tokens']['accuracy']:.1f} %"
     if "series" in scores:
-        return f"error {next(iter(scores['series']['rows'][0]['errors'].values())):.4g}"
+        return f"RMSE {next(iter(scores['series']['rows'][0]['errors'].values())):.4g}"
     if "exact_match" in test:
-        return f"{test['exact_match']:.1f} % exact"
+        return f"exact match {test['exact_match']:.1f} %"
     return f"{scores['perplexity']['bits_per_character']:.3f} bits per character" if "perplexity" in scores else ""

@@ -1,4 +1,4 @@
-"""`seq2see train`: from a recipe, and your own data if you like, to a run folder."""
+"""`seq2see train`: from a recipe, and optionally your own data, to a run folder."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def train(
             help="Your own data: pairs or labels (.tsv, .csv, .jsonl, two aligned files), text, CoNLL, numbers."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The run folder; without it, runs/<recipe>.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder; default: runs/<recipe>.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as path=value.")] = None,
-    dry: Annotated[bool, typer.Option("--dry-run", help="Show what would be trained, and train nothing.")] = False,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Show data, model and a batch; do not train.")] = False,
 ) -> None:
     """Train a model; resume it if it was interrupted."""
     with importing():
         if not dry:
-            _wake_up()
+            _start_cuda_warmup()
         from seq2see.api import resolve
         from seq2see.runs.dry_run import dry_run
         from seq2see.runs.report import write_report
@@ -42,7 +42,7 @@ def train(
         try:
             run = train_recipe(resolved, out, terminal)
         except Interrupted as stop:
-            terminal.log(f"stopped at step {stop.step:,}; saved up to step {stop.saved_step:,}. To go on:")
+            terminal.log(f"stopped at step {stop.step:,}; saved up to step {stop.saved_step:,}. To resume:")
             terminal.log(f"  {program_name()} train {stop.folder}/recipe.toml --out {stop.folder}")
             raise typer.Exit(128 + stop.number) from None
     write_report(run)
@@ -50,8 +50,8 @@ def train(
     print(f"next   {program_name()} eval {run}\n       {program_name()} predict {run}")
 
 
-def _wake_up() -> None:
-    """If there is a GPU, its driver begins while torch is imported, and torch goes on while all else is."""
+def _start_cuda_warmup() -> None:
+    """With a GPU, create the CUDA context while torch is imported, and warm up while other modules are imported."""
     run_in_background(create_cuda_context)
     import torch  # noqa: F401
 

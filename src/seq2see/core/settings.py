@@ -166,7 +166,9 @@ def _set_path(tree: dict[str, Any], path: list[str], value: Any, cls: type[Setti
     if rest == ["kind"] and len(options) > 1:
         by_kind = {_kind(option): option for option in options}
         if value not in by_kind:
-            raise unknown_name("kind", str(value), [str(kind) for kind in by_kind], location=f"{location}.{name}".strip("."))
+            raise unknown_name(
+                "kind", str(value), [str(kind) for kind in by_kind], location=f"{location}.{name}".strip(".")
+            )
         before = next((option for option in options if _kind(option) == node.get("kind")), by_kind[value])
         after = by_kind[value]
         old, new = before.model_fields, after.model_fields

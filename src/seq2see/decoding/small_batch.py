@@ -214,7 +214,7 @@ def _embedding_tables(embedding: Any) -> EmbeddingTables | None:
         return None
     embeddings, positions = embedding.table.weight, embedding.positions
     if isinstance(positions, SinusoidalPositions):
-        return EmbeddingTables(embeddings, embedding.scale, "sines", positions.frequencies)
+        return EmbeddingTables(embeddings, embedding.scale, "sinusoidal", positions.frequencies)
     if isinstance(positions, LearnedPositions):
-        return EmbeddingTables(embeddings, embedding.scale, "table", positions.embedding.weight)
+        return EmbeddingTables(embeddings, embedding.scale, "learned", positions.embedding.weight)
     return EmbeddingTables(embeddings, embedding.scale, "none", embeddings)

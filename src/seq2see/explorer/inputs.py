@@ -20,7 +20,7 @@ from seq2see.sources.video_decoding import load_frames
 
 
 def reject_image_model(run: OpenRun) -> None:
-    """Reject image models: in Python, a text as input of an image model is a file name; requests must not name files."""
+    """Reject image models: in Python, their text input is a file name, and a request must not name files."""
     if isinstance(run.settings.source, ImageSource):
         raise UserError("This model needs an image as input.", location=run.name, hint="Give an image.")
 

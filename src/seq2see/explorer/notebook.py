@@ -16,7 +16,7 @@ MAX_TABLE_CELLS = 1_000
 NOT_TRUSTED = "Nothing above? Trust this notebook to see it. · 上面没有内容？请信任此笔记本。"
 
 
-def load(name: str | Path, engine: str = "own") -> Model:
+def load(name: str | Path, engine: str = "torch") -> Model:
     """The model of a finished run: a folder, a name under `runs/`, or "latest"; or one in a Hugging Face folder."""
     model = load_model(name, engine)
     model.render_attention = attention_page

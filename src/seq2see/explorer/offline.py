@@ -1,7 +1,7 @@
-"""A page that needs no server: modules, style and answers in one file, which opens from a disk or inside a notebook.
+"""Saved pages: scripts, style and responses in one HTML file, which needs no server and also works in a notebook.
 
-What the page would ask is asked here beforehand, and the answers are stored in it. It loads nothing from anywhere: its
-content policy names the one script and the one style that it has by their hashes, and allows nothing else.
+The requests of the page are run in advance, and their responses are stored in the file. The file loads nothing else:
+its content security policy allows only its one script and its one style, by their hashes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from seq2see.explorer.describe import list_runs
 from seq2see.explorer.saved_responses import MAX_PAGE_BYTES, VIEW_RECORDERS, ResponseRecorder, record_views
 from seq2see.explorer.schemas import MAX_CHARACTERS
 from seq2see.explorer.workspace import Workspace
-from seq2see.runs.report_page import allowed
+from seq2see.runs.report_page import csp_hash
 
 
 def write_page(workspace: Workspace, path: Path, text: str) -> None:
-    """Write a page about the runs on the bench and one text, and say where it is."""
+    """Write a page about the opened runs and one text, and print its path."""
     if path.is_dir():
-        raise UserError("This is a folder.", location=str(path), hint="Name a file, such as look.html.")
+        raise UserError("This is a folder.", location=str(path), hint="Give a file name, such as attention.html.")
     page = saved_page(workspace, text or None)
     write_text(path, page)
     print(f"{path} ({len(page.encode()) / 1e6:,.1f} MB) opens in any browser; it needs no server.")
@@ -39,38 +39,38 @@ def saved_page(
     views: Collection[str] = tuple(VIEW_RECORDERS),
     max_bytes: int = MAX_PAGE_BYTES,
 ) -> str:
-    """One page about all runs on the bench and one text; without one, about an example of the first run's own."""
+    """One page about all opened runs and one text; the default text is the example of the first run that has one."""
     runs = list_runs(workspace)["runs"]
     if text is None:
-        found = (first_example(each) for each in workspace.runs.values())
-        text = next((each["text"] for each in found if each and each["text"]), "")
+        examples = (first_example(each) for each in workspace.runs.values())
+        text = next((each["text"] for each in examples if each and each["text"]), "")
     _check(text)
-    stored: dict[str, dict[str, Any]] = {}
+    responses: dict[str, dict[str, Any]] = {}
     for run in runs:
-        answers = ResponseRecorder(workspace, run, text, target, max_bytes)
-        stored |= record_views(answers, views)
-        max_bytes = answers.bytes_left
-    looks = any("attention" in run["capabilities"] for run in runs)
-    link = {"view": "attention" if looks else "", "text": text, "target": target or ""}
+        recorder = ResponseRecorder(workspace, run, text, target, max_bytes)
+        responses |= record_views(recorder, views)
+        max_bytes = recorder.bytes_left
+    has_attention = any("attention" in run["capabilities"] for run in runs)
+    link = {"view": "attention" if has_attention else "", "text": text, "target": target or ""}
     script = bundle_script(views if set(views) < set(VIEW_RECORDERS) else ())
-    return _page(script, {"runs": runs, "views": list(views), "link": link, "responses": stored})
+    return _page(script, {"runs": runs, "views": list(views), "link": link, "responses": responses})
 
 
 def _check(text: str) -> None:
-    """What the server would not take from a page, a page cannot be about."""
+    """Reject texts that the server would reject."""
     if len(text) > MAX_CHARACTERS:
         raise UserError(f"The text has more than {MAX_CHARACTERS:,} characters.", hint="Save a shorter one.")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise UserError("The text is no Unicode: it has half of a character.", hint="Save it as UTF-8.") from None
+        raise UserError("The text is not valid Unicode: it has a lone surrogate.", hint="Save it as UTF-8.") from None
 
 
-def _page(script: str, stored: dict[str, Any]) -> str:
+def _page(script: str, content: dict[str, Any]) -> str:
     style = (PAGE / "style.css").read_text(encoding="utf-8")
-    policy = f"default-src 'none'; img-src data: blob:; style-src {allowed(style)}; script-src {allowed(script)}"
-    # "<" could end the element that holds the answers, so it is written in JSON's own other way.
-    answers = json.dumps(stored, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    policy = f"default-src 'none'; img-src data: blob:; style-src {csp_hash(style)}; script-src {csp_hash(script)}"
+    # "<" could end the element that contains the JSON, so it is escaped.
+    stored = json.dumps(content, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -82,7 +82,7 @@ def _page(script: str, stored: dict[str, Any]) -> str:
 <style>{style}</style>
 </head>
 <body>
-<script type="application/json" id="responses">{answers}</script>
+<script type="application/json" id="responses">{stored}</script>
 <script>{script}</script>
 </body>
 </html>
@@ -90,6 +90,6 @@ def _page(script: str, stored: dict[str, Any]) -> str:
 
 
 def to_iframe(page: str, height: int = 700) -> str:
-    """A page inside another, as a notebook shows it: it may run its own script, and reach nothing else."""
-    looks = f"width:100%;height:{height}px;border:1px solid #8888;border-radius:6px"
-    return f'<iframe sandbox="allow-scripts allow-downloads" style="{looks}" srcdoc="{escape(page)}"></iframe>'
+    """An iframe with the page, for notebooks: a sandbox that runs the page's own script only."""
+    style = f"width:100%;height:{height}px;border:1px solid #8888;border-radius:6px"
+    return f'<iframe sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{escape(page)}"></iframe>'

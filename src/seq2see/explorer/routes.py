@@ -1,4 +1,4 @@
-"""Every question that the page can put, in one table: its name, what it says, and who answers it."""
+"""The table of routes: the name, the request model and the handler of every request of the page."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from seq2see.explorer.views import (
 from seq2see.explorer.workspace import Workspace
 
 MAX_TEXT_BYTES, MAX_MEDIA_BYTES = 1 << 20, 2 * MAX_IMAGE_BYTES
-"""Bytes that a question may have: texts, or images."""
+"""The maximum size of a request with texts, and of one with images, in bytes."""
 
 HandlerResult = dict[str, Any] | BaseModel | ArrayResponse
 
 
 @dataclass(frozen=True)
 class Route:
-    """One question, and who answers it."""
+    """The request model and the handler of one route."""
 
     request_model: type[ApiRequest]
     handler: Callable[[Workspace, Any], HandlerResult]
     max_body_bytes: int = MAX_TEXT_BYTES
-    """Bytes that a question may have."""
+    """The maximum size of a request in bytes."""
     uses_model: bool = True
-    """Whether it waits until the model is free; what only reads files need not."""
+    """Whether it runs in the job queue of the models; handlers that only read files have a queue of their own."""
 
 
 ROUTES: dict[str, Route] = {

@@ -1,7 +1,7 @@
-"""What a saved page asks, and what it is answered: the page's questions, put beforehand.
+"""The responses of a saved page: the requests of its views, run in advance.
 
-Each view that can be saved has a function in `saved_views.py`, which asks as the view does. Whatever else the page may
-ask (another text, another setting) it answers with the remark that this was not saved.
+Each view that can be saved has a function in `saved_views.py`, which makes the requests of the view. For any other
+request (another text, another setting) the page shows that its response was not saved.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from seq2see.explorer.schemas import ArrayResponse
 from seq2see.explorer.workspace import Workspace
 
 MAX_PAGE_BYTES = 48 << 20
-"""Of all answers together: a browser takes long to open a page that is larger."""
+"""The maximum size of all responses together: browsers open larger pages slowly."""
 
 
 class ResponseRecorder:
-    """The questions that a page will put about one run and one text, with their answers."""
+    """Runs the requests of a page about one run and one text, and stores their responses."""
 
     def __init__(
         self,
@@ -40,46 +40,45 @@ class ResponseRecorder:
         """Bytes that may still be stored."""
 
     def request(self, name: str, **body: Any) -> Any:
-        """Put a question about the run as the page would, and keep the answer, also if it is a complaint."""
-        asked = {"run": self.run["id"], **body}  # a body may be about another run
+        """Run a request about the run as the page does, and store the response or the error."""
+        body = {"run": self.run["id"], **body}  # the body may name another run
         route = ROUTES[name]
         try:
-            answer = route.handler(self.workspace, route.request_model.model_validate_json(json.dumps(asked)))
+            result = route.handler(self.workspace, route.request_model.model_validate_json(json.dumps(body)))
         except UserError as error:
-            self._store(name, asked, {"error": json.loads(bytes(error_response(422, error).body))})
+            self._store(name, body, {"error": json.loads(bytes(error_response(422, error).body))})
             raise
-        content = bytes(to_response(answer).body)
-        if isinstance(answer, ArrayResponse):
+        content = bytes(to_response(result).body)
+        if isinstance(result, ArrayResponse):
             content = base64.b64encode(content)
         self.bytes_left -= len(content)
         if self.bytes_left < 0:
-            limit = f"What there is to save is more than {MAX_PAGE_BYTES >> 20} MB, which no browser opens gladly."
-            raise PageTooLarge(limit, location=self.run["name"], hint="Save a shorter text, or fewer runs.")
-        if isinstance(answer, ArrayResponse):
-            kept = {"shape": list(answer.array.shape), "base64": content.decode("ascii")}
-            return self._store(name, asked, kept)
-        return self._store(name, asked, {"response": json.loads(content)})
+            message = f"The page is larger than {MAX_PAGE_BYTES >> 20} MB, which is too large for browsers."
+            raise PageTooLarge(message, location=self.run["name"], hint="Save a shorter text, or fewer runs.")
+        if isinstance(result, ArrayResponse):
+            return self._store(name, body, {"shape": list(result.array.shape), "base64": content.decode("ascii")})
+        return self._store(name, body, {"response": json.loads(content)})
 
-    def store(self, name: str, answer: Any, **body: Any) -> None:
-        """Answer a question with something else than the server would."""
-        self._store(name, {"run": self.run["id"], **body}, {"response": answer})
+    def store(self, name: str, response: Any, **body: Any) -> None:
+        """Store another response for a request than that of the server."""
+        self._store(name, {"run": self.run["id"], **body}, {"response": response})
 
-    def _store(self, name: str, asked: dict[str, Any], kept: dict[str, Any]) -> Any:
-        self.responses[request_key(name, asked)] = kept
-        return kept.get("response")
+    def _store(self, name: str, body: dict[str, Any], entry: dict[str, Any]) -> Any:
+        self.responses[request_key(name, body)] = entry
+        return entry.get("response")
 
 
 class PageTooLarge(UserError):
-    """More than a page should hold."""
+    """The page would exceed its maximum size."""
 
 
 def request_key(name: str, body: dict[str, Any]) -> str:
-    """How `request.js` finds an answer again."""
+    """The key of a stored response, as `api.js` computes it."""
     return f"{name} {json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(',', ':'))}"
 
 
 def record_views(recorder: ResponseRecorder, views: Collection[str]) -> dict[str, dict[str, Any]]:
-    """The answers that some views need about one run; a view that complains does so in the saved page, too."""
+    """The responses that some views need about one run; the saved page shows the errors that occur here."""
     for view in (each for each in views if each in recorder.run["views"]):
         try:
             VIEW_RECORDERS[view](recorder)
@@ -90,7 +89,7 @@ def record_views(recorder: ResponseRecorder, views: Collection[str]) -> dict[str
     return recorder.responses
 
 
-# view: what the page asks when it shows it
+# from the name of a view to the function that makes its requests
 VIEW_RECORDERS: dict[str, Callable[[ResponseRecorder], None]] = {
     "attention": saved_views.attention,
     "single-head": saved_views.single_head,

@@ -1,6 +1,6 @@
-"""What each view asks when a saved page shows it: the page's questions, put beforehand.
+"""The requests of each view of a saved page.
 
-A question must be put here exactly as the page's script puts it: answers are found again by the text of the question.
+A request here must be exactly the one of the page's script, because the JSON of a request is the key of its response.
 """
 
 from __future__ import annotations
@@ -17,121 +17,121 @@ if TYPE_CHECKING:
     from seq2see.explorer.saved_responses import ResponseRecorder
 
 TOP_CANDIDATES, ALL_CANDIDATES = 200, 10_000_000
-"""Candidates for the next token that the view asks for: the most probable, or the whole vocabulary."""
+"""The numbers of candidates for the next token that the view requests: the most probable ones, or the vocabulary."""
 BEAM_WIDTHS, SEEDS, MAX_NEW_TOKENS = range(2, 9), 4, 24
-"""Widths of the beam and samples that are saved, and the tokens that each has at most."""
+"""The beam widths and the number of samples that are saved, and the maximum number of tokens of each."""
 MAX_IMAGES = 3
-"""Test images that can be chosen in a saved page."""
+"""The number of test images in a saved page."""
 MAX_PATCHES = 100
-"""A model with more patches is saved with the mean of its heads alone: each head has a number for every two patches."""
+"""Of models with more patches, only the mean of the heads is saved: the size of a map is the square of this number."""
 DISCARD_RATIOS = (0, 0.5, 0.9)
 HORIZON = 16
-"""Values that a series is shown going on by."""
+"""The number of forecast values."""
 TABLE_LENGTH = 64
-"""Places of a table of positions, as the page shows them at first."""
+"""The default number of positions in a table of position encodings."""
 
 
 def runs(recorder: ResponseRecorder) -> None:
-    """The curves, and all samples."""
+    """The training curves, and all samples."""
     for step in recorder.request("runs/metrics", since=0)["samples"]:
         recorder.request("runs/samples", step=step)
 
 
 def tokenize(recorder: ResponseRecorder) -> None:
-    """The text in its pieces."""
-    usual = recorder.run["example"] or {}
-    recorder.request("tokenize", text=recorder.text or usual.get("target", ""))
+    """The tokens of the text."""
+    example = recorder.run["example"] or {}
+    recorder.request("tokenize", text=recorder.text or example.get("target", ""))
 
 
 def _input(recorder: ResponseRecorder) -> dict[str, Any]:
-    """What the model is given: the text, or the first of its test images or videos, which is shown beside."""
-    abilities = recorder.run["capabilities"]
-    if "images" in abilities or "videos" in abilities:
+    """The input of the model: the text, or the first test image or video, which the page displays."""
+    capabilities = recorder.run["capabilities"]
+    if "images" in capabilities or "videos" in capabilities:
         _image(recorder, number=0)
         return {"number": 0}
-    if "series" in abilities:
+    if "series" in capabilities:
         recorder.request("series/forecast", text=recorder.text, horizon=HORIZON)
     return {"text": recorder.text}
 
 
-def _image(recorder: ResponseRecorder, **which: Any) -> dict[str, Any]:
-    """An image or a video as the page asks for it, and what is known of it."""
-    recorder.request("vit/image", **which, order=[], cover=[])
-    return recorder.request("vit/image-info", **which, order=[], cover=[])
+def _image(recorder: ResponseRecorder, **fields: Any) -> dict[str, Any]:
+    """An image or a video, and its information."""
+    recorder.request("vit/image", **fields, order=[], cover=[])
+    return recorder.request("vit/image-info", **fields, order=[], cover=[])
 
 
 def _traced_input(recorder: ResponseRecorder) -> dict[str, Any]:
-    """What is given and what is written, as views ask about it that look inside."""
+    """The input and the target, in the form of the views that trace the model."""
     inputs = _input(recorder)
-    recorder.store("examples", {"examples": []}, max_examples=12)  # no others: they are not saved
+    recorder.store("examples", {"examples": []}, max_examples=12)  # the page offers no other examples
     return {**inputs, "target": recorder.target}
 
 
 def _target_prefix(recorder: ResponseRecorder) -> str:
-    """What a model has written already that reads one thing and writes another."""
+    """The target prefix of models with source and target."""
     return (recorder.target or "") if recorder.run["task"] in ("translate", "caption") else ""
 
 
 def attention(recorder: ResponseRecorder) -> None:
-    """Every head, every token by all heads, and all heads fused."""
-    about = _traced_input(recorder)
-    listed = recorder.request("attention/layers", **about)
-    for number, layer in enumerate(listed["layers"]):
-        recorder.request("attention/thumbnails", **about, layer=number)
-        recorder.request("attention/measures", **about, layer=number)
+    """Every head, the fused heads, and every row of all heads."""
+    fields = _traced_input(recorder)
+    info = recorder.request("attention/layers", **fields)
+    for index, layer in enumerate(info["layers"]):
+        recorder.request("attention/thumbnails", **fields, layer=index)
+        recorder.request("attention/measures", **fields, layer=index)
         for head in range(layer["heads"]):
-            recorder.request("attention/head", **about, layer=number, head=head, heads="one")
-        for fused in ("mean", "max"):
-            recorder.request("attention/head", **about, layer=number, head=0, heads=fused)
-        for row in range(len(listed["tokens"][layer["rows"]])):
-            recorder.request("attention/row", **about, layer=number, row=row)
+            recorder.request("attention/head", **fields, layer=index, head=head, heads="one")
+        for fusion in ("mean", "max"):
+            recorder.request("attention/head", **fields, layer=index, head=0, heads=fusion)
+        for row in range(len(info["tokens"][layer["rows"]])):
+            recorder.request("attention/row", **fields, layer=index, row=row)
 
 
 def single_head(recorder: ResponseRecorder) -> None:
-    """What the weights of every head are made of."""
-    about = _traced_input(recorder)
-    for number, layer in enumerate(recorder.request("attention/layers", **about)["layers"]):
+    """The arrays that the weights of every head are computed from."""
+    fields = _traced_input(recorder)
+    for index, layer in enumerate(recorder.request("attention/layers", **fields)["layers"]):
         for head in range(layer["heads"]):
             for part in get_args(HeadPartRequest.model_fields["part"].annotation):
-                recorder.request("attention/part", **about, layer=number, head=head, part=part)
+                recorder.request("attention/part", **fields, layer=index, head=head, part=part)
 
 
 def next_token(recorder: ResponseRecorder) -> None:
-    """Every place of the text, and the whole vocabulary where the page begins."""
-    about = {**_input(recorder), "target": _target_prefix(recorder), "forced_ids": []}
-    part = "encoder" if recorder.run["task"] == "fill" else "decoder"
-    layered = "attention" in recorder.run["capabilities"] and recorder.run[part] == "transformer"
-    here = ["candidates", "lens"] if layered else ["candidates"]
-    last = {"position": -1, "max_candidates": TOP_CANDIDATES}
-    analysis = recorder.request("next-token/analysis", **about, parts=["surprisal", *here], **last)
-    recorder.request("next-token/analysis", **about, parts=["surprisal"], **last)
+    """Every position of the text, and the whole vocabulary at the initial position."""
+    fields = {**_input(recorder), "target": _target_prefix(recorder), "forced_ids": []}
+    body = "encoder" if recorder.run["task"] == "fill" else "decoder"
+    has_layers = "attention" in recorder.run["capabilities"] and recorder.run[body] == "transformer"
+    parts = ["candidates", "lens"] if has_layers else ["candidates"]
+
+    def request(parts: list[str], position: int = -1, max_candidates: int = TOP_CANDIDATES) -> Any:
+        options = {"parts": parts, "position": position, "max_candidates": max_candidates}
+        return recorder.request("next-token/analysis", **fields, **options)
+
+    analysis = request(["surprisal", *parts])
+    request(["surprisal"])
     for position in range(-1, len(analysis["surprisal"]["ids"])):
-        recorder.request(
-            "next-token/analysis", **about, parts=here, position=position, max_candidates=TOP_CANDIDATES
-        )
-    recorder.request(
-        "next-token/analysis", **about, parts=["candidates"], position=-1, max_candidates=ALL_CANDIDATES
-    )
+        request(parts, position)
+    request(["candidates"], max_candidates=ALL_CANDIDATES)
 
 
 def decode(recorder: ResponseRecorder) -> None:
-    """All widths of the beam, a few samples, and the truth if it was given."""
+    """Greedy search, beam search with all widths, a few samples, and exposure bias if there is a reference."""
     inputs = _input(recorder)
-    about = {
+    fields = {
         **inputs, "forced_ids": [], "max_new_tokens": MAX_NEW_TOKENS, "length_penalty": "default", "alpha": 1,
     }  # fmt: skip
-    recorder.request("decode/search-tree", **about, strategy="greedy")
+    recorder.request("decode/search-tree", **fields, strategy="greedy")
     for width in BEAM_WIDTHS:
-        recorder.request("decode/search-tree", **about, strategy="beam", num_beams=width)
+        recorder.request("decode/search-tree", **fields, strategy="beam", num_beams=width)
     for seed in range(SEEDS):
-        recorder.request("decode/search-tree", **about, strategy="sample", seed=seed, temperature=1, top_k=0, top_p=1)
+        recorder.request("decode/search-tree", **fields, strategy="sample", seed=seed, temperature=1, top_k=0, top_p=1)
     truth = recorder.target or (_image(recorder, **inputs)["truth"] if "number" in inputs else "")
     if truth:
         recorder.request("decode/exposure-bias", **inputs, target=truth)
 
 
 def architecture(recorder: ResponseRecorder) -> None:
-    """All blocks, and the source of each."""
+    """All modules, and the source code of each."""
     text = recorder.text if "text" in recorder.run["capabilities"] else ""
     root = recorder.request("architecture/blocks", text=text)["root"]
     for name in _block_names(root):
@@ -145,30 +145,30 @@ def _block_names(block: dict[str, Any]) -> Iterator[str]:
 
 
 def mistakes(recorder: ResponseRecorder) -> None:
-    """The first rows of every split, the worst and the best first; and who was taken for whom."""
+    """The first rows of every split in every order, and the confusion matrix or the forecasts."""
     for split in recorder.request("mistakes/splits")["splits"]:
         if split["kind"] in ("labels", "tags"):
             recorder.request("mistakes/confusion", split=split["name"])
         if split["kind"] == "forecasts":
             recorder.request("mistakes/forecasts", split=split["name"])
         for order in get_args(RowsRequest.model_fields["sort"].annotation):
-            first = {"search": "", "cell": None, "start": 0, "count": 25}
-            recorder.request("mistakes/rows", split=split["name"], sort=order, **first)
+            first_page = {"search": "", "cell": None, "start": 0, "count": 25}
+            recorder.request("mistakes/rows", split=split["name"], sort=order, **first_page)
 
 
 def embeddings(recorder: ResponseRecorder) -> None:
-    """The map; neighbors are asked for by whoever can be answered."""
+    """The map; a saved page has no neighbors."""
     recorder.request("embeddings/tokens", count=MAX_WORDS)
     recorder.request("embeddings/map", count=MAX_WORDS)
 
 
 def compare(recorder: ResponseRecorder) -> None:
-    """The run by itself, as the page begins, and beside the next on the bench, with all heads on average."""
+    """The run with itself (the initial state of the view) and with the next run, with the mean of all heads."""
     ids = list(recorder.workspace.runs)
     second = ids[(ids.index(recorder.run["id"]) + 1) % len(ids)]
-    compared = _record_forecasts if "series" in recorder.run["capabilities"] else _record_comparison
+    record = _record_forecasts if "series" in recorder.run["capabilities"] else _record_comparison
     for each in (None, second) if len(ids) > 1 else (None,):
-        compared(recorder, each)
+        record(recorder, each)
 
 
 def _record_forecasts(recorder: ResponseRecorder, second: str | None) -> None:
@@ -182,64 +182,64 @@ def _record_comparison(recorder: ResponseRecorder, second: str | None) -> None:
     for side in recorder.request("compare/sides", second=second, **inputs)["sides"]:
         if takes_images(recorder.workspace.run(side["input"]["run"])):
             _image(recorder, run=side["input"]["run"], number=side["input"]["number"])
-        for number, _ in enumerate(recorder.request("attention/layers", **side["input"])["layers"]):
-            recorder.request("attention/head", **side["input"], layer=number, head=0, heads="mean")
+        for index, _ in enumerate(recorder.request("attention/layers", **side["input"])["layers"]):
+            recorder.request("attention/head", **side["input"], layer=index, head=0, heads="mean")
 
 
 def recurrent(recorder: ResponseRecorder) -> None:
-    """Every cell with all it shows, what is left of every word, and the contexts."""
-    about = _traced_input(recorder)
-    found = recorder.request("recurrent/cells", **about)
-    for cell in found["cells"]:
+    """Every signal of every cell, the influence of every word, and the context vectors."""
+    fields = _traced_input(recorder)
+    info = recorder.request("recurrent/cells", **fields)
+    for cell in info["cells"]:
         for signal in cell["signals"]:
-            recorder.request("recurrent/states", **about, cell=cell["name"], signal=signal)
-        for word in range(len(found["tokens"][cell["side"]])):
-            recorder.request("recurrent/influence", **about, cell=cell["name"], word=word)
-    if found["source_access"] == "attention":
-        recorder.request("recurrent/context-vectors", **about)
-        recorder.request("recurrent/attention-ablation", **about)
+            recorder.request("recurrent/states", **fields, cell=cell["name"], signal=signal)
+        for word in range(len(info["tokens"][cell["side"]])):
+            recorder.request("recurrent/influence", **fields, cell=cell["name"], word=word)
+    if info["source_access"] == "attention":
+        recorder.request("recurrent/context-vectors", **fields)
+        recorder.request("recurrent/attention-ablation", **fields)
 
 
 def images(recorder: ResponseRecorder) -> None:
-    """A few test images, where all heads look, what reached the end, and what the model says."""
+    """A few test images with the attention of all heads, rollout, and predictions."""
     for number in range(MAX_IMAGES):
-        about: dict[str, Any] = {"number": number, "order": [], "cover": []}
-        found = recorder.request("vit/info", **about)
-        recorder.request("vit/image", **about)
-        recorder.request("vit/image-info", **about)
-        if found["positions"] != "none":
+        fields: dict[str, Any] = {"number": number, "order": [], "cover": []}
+        info = recorder.request("vit/info", **fields)
+        recorder.request("vit/image", **fields)
+        recorder.request("vit/image-info", **fields)
+        if info["positions"] != "none":
             recorder.request("vit/position-similarity")
-        for positions in ("on",) if found["positions"] == "none" else ("on", "off"):
-            _record_image(recorder, found, {**about, "positions": positions})
-        if number + 1 >= found["count"]:
+        for positions in ("on",) if info["positions"] == "none" else ("on", "off"):
+            _record_image(recorder, info, {**fields, "positions": positions})
+        if number + 1 >= info["count"]:
             break
 
 
-def _record_image(recorder: ResponseRecorder, found: dict[str, Any], about: dict[str, Any]) -> None:
-    """What a model makes of an image."""
-    said = recorder.request("vit/predict", **about)
-    heads = found["heads"] if found["grid"][0] * found["grid"][1] <= MAX_PATCHES else 0
-    for layer in range(found["layers"]):
+def _record_image(recorder: ResponseRecorder, info: dict[str, Any], fields: dict[str, Any]) -> None:
+    """The prediction, the attention maps and the rollout of one image."""
+    prediction = recorder.request("vit/predict", **fields)
+    heads = info["heads"] if info["grid"][0] * info["grid"][1] <= MAX_PATCHES else 0
+    for layer in range(info["layers"]):
         for head in range(-1, heads):
-            recorder.request("vit/attention", **about, layer=layer, head=head)
-    for fusion in ("mean", "min", "max") if found["layers"] else ():
+            recorder.request("vit/attention", **fields, layer=layer, head=head)
+    for fusion in ("mean", "min", "max") if info["layers"] else ():
         for discard in DISCARD_RATIOS:
-            recorder.request("vit/rollout", **about, fusion=fusion, discard=discard)
-    if found["generates"] and "attention" in recorder.run["capabilities"]:
-        recorder.request("vit/regions", **about, target=said["text"])
+            recorder.request("vit/rollout", **fields, fusion=fusion, discard=discard)
+    if info["generates"] and "attention" in recorder.run["capabilities"]:
+        recorder.request("vit/regions", **fields, target=prediction["text"])
 
 
 def positions(recorder: ResponseRecorder) -> None:
-    """What each side is told, and what the model makes of the text as it stands and from back to front."""
+    """The position encodings of each side, and the predictions for the text in its order and reversed."""
     encodings = recorder.request("positions/encodings")
     for side in encodings["sides"]:
         for head in range(side["heads"] if side["kind"] != "none" else 0):
             recorder.request("positions/table", side=side["side"], length=TABLE_LENGTH, head=head)
             recorder.request("positions/similarity", side=side["side"], length=TABLE_LENGTH, head=head)
     for mode in ("on", "off") if encodings["reorderable"] else ():
-        about = {"text": recorder.text, "positions": mode}
-        movable = recorder.request("positions/predict", **about, order=[])["movable"]
+        fields = {"text": recorder.text, "positions": mode}
+        movable = recorder.request("positions/predict", **fields, order=[])["movable"]
         reverse = list(reversed(range(sum(movable))))
         if len(reverse) > 1:
-            recorder.request("positions/predict", **about, order=reverse)
-            recorder.request("positions/distances", **about, order=reverse)
+            recorder.request("positions/predict", **fields, order=reverse)
+            recorder.request("positions/distances", **fields, order=reverse)

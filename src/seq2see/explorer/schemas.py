@@ -1,8 +1,7 @@
-"""What travels between page and server: questions that are checked strictly, and answers as JSON or as numbers.
+"""The base classes of requests, with strict validation, and array responses.
 
-Every route has a question of its own, a subclass of `ApiRequest`: a field that it does not know is refused, and so is a
-number in the place of a text. Every text and every list has a greatest length, so that what a question can cost is
-known before it is answered.
+Every route has a request model, a subclass of `ApiRequest`: unknown fields are errors, and so are values of a wrong
+type. Every text and every list has a maximum length, so that the cost of a request is limited.
 """
 
 from __future__ import annotations
@@ -14,26 +13,26 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 MAX_CHARACTERS = 20_000
-"""Of one text."""
+"""The maximum length of a text."""
 MAX_SHOWN_TOKENS = 1_000
-"""Of a text whose attention is shown: a matrix has as many rows and columns."""
+"""The maximum length of a sequence whose attention maps are displayed."""
 MAX_IMAGE_BYTES = 10 << 20
-"""Of one image file."""
+"""The maximum size of an image file."""
 
 RunId = Annotated[str, Field(pattern=r"^r[1-9][0-9]{0,3}$")]
-"""What a run is called between page and server; never a path."""
+"""The id of a run; never a path."""
 InputText = Annotated[str, Field(max_length=MAX_CHARACTERS)]
-"""A text to be read or gone on from."""
+"""A source text, or a text to continue."""
 ImageBase64 = Annotated[str, Field(max_length=-(-MAX_IMAGE_BYTES // 3) * 4)]
 """An image file in base64."""
 PixelsBase64 = Annotated[str, Field(max_length=4 * MAX_IMAGE_BYTES // 3 + 4)]
-"""Bytes of an image as a model sees it, in base64."""
+"""The pixels of an image after preprocessing, in base64."""
 Index = Annotated[int, Field(ge=0, le=100_000)]
-"""The number of a layer, a head, a token, a step: they are counted from 0."""
+"""The index of a layer, a head, a token or a step, counted from 0."""
 
 
 class ApiRequest(BaseModel):
-    """A question of the page."""
+    """A request of the page."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
@@ -41,25 +40,25 @@ class ApiRequest(BaseModel):
 
 
 class RunRequest(ApiRequest):
-    """A question about one run."""
+    """A request about one run."""
 
     run: RunId
-    """Its id, as `runs` lists it."""
+    """The id of the run, as listed by `runs`."""
 
 
 class InputRequest(RunRequest):
-    """A question about what a model makes of one thing that it is given: a text, numbers, an image or a video."""
+    """A request about one input of a model: a text, a series, an image or a video."""
 
     text: InputText = ""
-    """What it reads, or goes on from; of a model of numbers, a series as it is typed."""
+    """The source text, or the text to continue; for forecasting models, the values of a series."""
     number: Index = 0
-    """Of a model of images or videos: one of its own test split."""
+    """For models of images or videos, the index of one in the test split."""
     pixels: PixelsBase64 = ""
-    """The same: an image as the page has it; see `vit/image`."""
+    """For models of images or videos, the pixels of another one; see `vit/image`."""
 
 
 @dataclass(frozen=True)
 class ArrayResponse:
-    """A matrix as an answer: little-endian float32, row by row, with its shape in the header `X-Shape`."""
+    """An array as response: little-endian float32 in row-major order, with its shape in the header `X-Shape`."""
 
     array: NDArray[Any]

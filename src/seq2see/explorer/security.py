@@ -1,9 +1,9 @@
-"""The guard at the door: it looks at every request before anybody else does, and at every answer that leaves.
+"""The security middleware: it checks every request before the application, and adds headers to every response.
 
-A server on one's own machine can be reached by every web page that the same browser shows. So a request must name this
-server as its host (another name that leads here is a trick, "DNS rebinding"), must not come from another page, and must
-know the token that was printed when the server was started. No answer allows another page to read it, and nothing that
-the page loads comes from anywhere else.
+A server on localhost can be reached by every web page in the same browser. So a request must have the right Host header
+(another name that resolves to this address is an attack, "DNS rebinding"), must not come from another origin, and must
+contain the token that is printed when the server starts. No response allows another page to read it, and the page loads
+resources from this server only.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-"""What every answer carries."""
+"""The headers of every response."""
 LOGIN_PATH = "/api/login"
-"""Where the token of the link is changed for a cookie."""
+"""The path that exchanges the token of the link for a cookie."""
 
 MAX_HEADER_BYTES = 16 << 10
 MAX_JSON_DEPTH = 32
-"""Brackets within brackets in a question."""
+"""The maximum depth of nested brackets in a request."""
 JSON_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-"""A text in JSON; one that never ends goes on to the end, so that looking for its end is done only once."""
+"""A JSON string; an unterminated string matches to the end of the input, so that the search takes linear time."""
 BRACKETS = re.compile(rb"[\[\]{}]")
 BODY_TIMEOUT = 30.0
-"""Whoever takes longer to send a question holds a place that others need."""
+"""The maximum time for the body of a request, in seconds."""
 
 
 class RequestRejected(Exception):
-    """A request that is not let in: its status, and why."""
+    """A request that the middleware rejects, with a status and a reason."""
 
     def __init__(self, status: int, reason: str):
         super().__init__(status, reason)
@@ -61,50 +61,50 @@ class RequestRejected(Exception):
 
 @dataclass(frozen=True)
 class Credentials:
-    """Where this server is, and the secret that whoever started it knows."""
+    """The port of the server and its secret token."""
 
     port: int
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
     @property
     def allowed_hosts(self) -> set[str]:
-        """The names under which it can be asked."""
+        """The allowed values of the Host header."""
         return {f"{name}:{self.port}" for name in ("127.0.0.1", "localhost")}
 
     @property
     def cookie_name(self) -> str:
-        """Cookies belong to all ports of a host, so two explorers need two names."""
+        """The name of the cookie; it contains the port, because a host's cookies are shared by all its ports."""
         return f"seq2see-{self.port}"
 
     @property
     def link(self) -> str:
-        """What is printed: a fragment is never sent, so the token stays out of every log."""
+        """The link that is printed; the token is in the fragment, which browsers never send, so no log contains it."""
         return f"http://127.0.0.1:{self.port}/#token={self.token}"
 
     def verify(self, token: str) -> bool:
-        """Whether somebody knows the token; how long the answer takes tells nothing of how nearly."""
+        """Compare a token with the secret one, in constant time."""
         return hmac.compare_digest(token.encode(), self.token.encode())
 
 
 class SecurityMiddleware:
-    """Wraps the whole application: nothing is answered that it has not looked at."""
+    """ASGI middleware around the whole application, which checks every request."""
 
-    def __init__(self, app: App, keys: Credentials, max_body_bytes: Callable[[str], int]):
-        self.app, self.keys, self.max_body_bytes = app, keys, max_body_bytes
+    def __init__(self, app: App, credentials: Credentials, max_body_bytes: Callable[[str], int]):
+        self.app, self.credentials, self.max_body_bytes = app, credentials, max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or say why not."""
+        """Pass a valid request to the application, or reject it with an error."""
         if scope["type"] != "http":
             return
-        begun = False
+        started = False
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal begun
+            nonlocal started
             if message["type"] == "http.response.start":
-                begun = True
-                own = {name.encode() for name in SECURITY_HEADERS}
-                kept = [(name, value) for name, value in message["headers"] if name.lower() not in own]
-                message["headers"] = kept + [
+                started = True
+                names = {name.encode() for name in SECURITY_HEADERS}
+                headers = [(name, value) for name, value in message["headers"] if name.lower() not in names]
+                message["headers"] = headers + [
                     (name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()
                 ]
             await send(message)
@@ -114,80 +114,80 @@ class SecurityMiddleware:
             if scope["method"] == "POST":
                 receive = _replay_body(await self._body(scope["path"], receive), receive)
             await self.app(scope, receive, send_with_headers)
-        except RequestRejected as refused:
-            await _send_json(send_with_headers, refused.status, error_fields(refused.reason))
+        except RequestRejected as rejected:
+            await _send_json(send_with_headers, rejected.status, error_fields(rejected.reason))
         except Exception as error:
-            if not begun:  # else it was told already
+            if not started:  # else the headers are sent already
                 await _send_json(send_with_headers, 500, internal_error(error))
 
     def _check(self, scope: Scope) -> None:
-        """What can be told from the first lines of a request; what is wrong first is said."""
+        """Check the headers of a request; the first violation is reported."""
         headers = Headers(scope["headers"])
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
             raise RequestRejected(431, "The headers are too long.")
         host = headers.get_single("host").lower()
-        if host not in self.keys.allowed_hosts:
-            raise RequestRejected(421, "This server does not go by that name.")
+        if host not in self.credentials.allowed_hosts:
+            raise RequestRejected(421, "The Host header does not name this server.")
         if scope["method"] not in ("GET", "POST"):
-            raise RequestRejected(405, "Only GET and POST are known.")
+            raise RequestRejected(405, "Only GET and POST are supported.")
         bearer = self._bearer(headers)
         self._check_origin(headers, host, scope["method"], bearer)
         if scope["path"] == LOGIN_PATH or (scope["method"] == "GET" and _is_page(scope["path"])):
-            pass  # the page itself holds nothing that is secret
+            pass  # the page itself contains no secrets
         elif not bearer and not self._cookie(headers):
-            raise RequestRejected(401, "This needs the token: open the link that `seq2see explore` has printed.")
+            raise RequestRejected(401, "The token is missing: open the link that `seq2see explore` has printed.")
         if scope["method"] == "POST" and not _is_json(headers.get_single("content-type")):
-            raise RequestRejected(415, "A question is JSON: Content-Type: application/json.")
+            raise RequestRejected(415, "The body of a request must be JSON: Content-Type: application/json.")
 
     def _check_origin(self, headers: Headers, host: str, method: str, bearer: bool) -> None:
-        """Browsers say from which page a request comes; a program that knows the token need not."""
+        """Check the Origin header, which browsers send with POST; a program with the token does not need it."""
         origins = headers.get_all("origin")
         if any(origin != f"http://{host}" for origin in origins):
-            raise RequestRejected(403, "Another page may not ask this server.")
+            raise RequestRejected(403, "Requests from other origins are not allowed.")
         if method == "POST" and not origins and not bearer:
-            raise RequestRejected(403, "A question must say where it comes from, or bear the token.")
+            raise RequestRejected(403, "A POST request needs an Origin header or the token as bearer.")
 
     def _bearer(self, headers: Headers) -> bool:
         kind, _, token = headers.get_single("authorization").partition(" ")
-        return kind.lower() == "bearer" and self.keys.verify(token.strip())
+        return kind.lower() == "bearer" and self.credentials.verify(token.strip())
 
     def _cookie(self, headers: Headers) -> bool:
-        """Other servers of this machine have cookies of their own, and their names are their affair."""
+        """Whether a cookie contains the token; cookies of other servers on this machine are ignored."""
         pairs = (part.strip().partition("=") for line in headers.get_all("cookie") for part in line.split(";"))
-        return any(name == self.keys.cookie_name and self.keys.verify(value) for name, _, value in pairs)
+        return any(name == self.credentials.cookie_name and self.credentials.verify(value) for name, _, value in pairs)
 
     async def _body(self, path: str, receive: Receive) -> bytes:
-        """The whole question, if it is neither too large nor too deep nor too slow."""
+        """The body of a request, if it is neither too large nor too deeply nested nor too slow."""
         max_body_bytes, content = self.max_body_bytes(path), bytearray()
         try:
             async with asyncio.timeout(BODY_TIMEOUT):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise RequestRejected(400, "The question was never finished.")
+                        raise RequestRejected(400, "The request is incomplete.")
                     content += message.get("body", b"")
                     if len(content) > max_body_bytes:
-                        raise RequestRejected(413, f"A question may have {max_body_bytes:,} bytes here.")
+                        raise RequestRejected(413, f"The maximum size of this request is {max_body_bytes:,} bytes.")
                     if not message.get("more_body", False):
                         break
         except TimeoutError:
-            raise RequestRejected(408, "The question took too long to arrive.") from None
+            raise RequestRejected(408, "The body of the request did not arrive in time.") from None
         if json_depth(bytes(content)) > MAX_JSON_DEPTH:
-            raise RequestRejected(400, f"A question may have {MAX_JSON_DEPTH} brackets within brackets.")
+            raise RequestRejected(400, f"The maximum depth of brackets in a request is {MAX_JSON_DEPTH}.")
         return bytes(content)
 
 
 def internal_error(error: Exception) -> dict[str, str]:
-    """What is told of a mistake of ours: a number, under which the terminal tells everything."""
-    number = secrets.token_hex(4)
-    print(f"seq2see: error {number}\n{''.join(traceback.format_exception(error))}", file=sys.stderr)
-    what = f"Something went wrong, which is a mistake in seq2see. The terminal tells more about {number}."
-    return error_fields(what) | {"id": number}
+    """The fields of an internal error: they contain an id, and the traceback is printed with this id."""
+    id = secrets.token_hex(4)
+    print(f"seq2see: error {id}\n{''.join(traceback.format_exception(error))}", file=sys.stderr)
+    message = f"There is an error in seq2see itself. The terminal shows the details of error {id}."
+    return error_fields(message) | {"id": id}
 
 
-def error_fields(what: str) -> dict[str, str]:
-    """What went wrong, in the form in which every mistake is told."""
-    return {"message": what, "location": "", "hint": ""}
+def error_fields(message: str) -> dict[str, str]:
+    """The JSON fields of an error without location and hint."""
+    return {"message": message, "location": "", "hint": ""}
 
 
 class Headers:
@@ -197,24 +197,24 @@ class Headers:
         self.pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in pairs]
 
     def get_all(self, name: str) -> list[str]:
-        """Every value that was given."""
+        """All values of a header."""
         return [value for each, value in self.pairs if each == name]
 
     def get_single(self, name: str) -> str:
-        """The one value; where two are given nobody can say which is meant, so neither is taken."""
-        found = self.get_all(name)
-        return found[0] if len(found) == 1 else ""
+        """The value of a header; an empty text if it is missing or, because that is ambiguous, if it occurs twice."""
+        values = self.get_all(name)
+        return values[0] if len(values) == 1 else ""
 
 
 def json_depth(content: bytes) -> int:
-    """How many brackets stand within brackets, as far as that is allowed; those in texts do not count.
+    """The depth of nested brackets, counted up to one more than the maximum; brackets in strings are skipped.
 
-    >>> depth(b'{"a": [1, "[[["]}')
+    >>> json_depth(b'{"a": [1, "[[["]}')
     2
     """
     deepest = level = 0
-    for found in BRACKETS.finditer(JSON_STRING.sub(b"", content)):
-        level += 1 if found.group() in b"[{" else -1
+    for bracket in BRACKETS.finditer(JSON_STRING.sub(b"", content)):
+        level += 1 if bracket.group() in b"[{" else -1
         deepest = max(deepest, level)
         if deepest > MAX_JSON_DEPTH:
             break
@@ -231,21 +231,21 @@ def _is_json(content_type: str) -> bool:
 
 
 def _replay_body(content: bytes, receive: Receive) -> Receive:
-    """The question once more, for whoever answers it; after it only that the client has gone is heard."""
-    told = False
+    """A receive function that returns the body again, and after it the messages of the connection (disconnects)."""
+    replayed = False
 
     async def replayed_receive() -> Message:
-        nonlocal told
-        if told:
+        nonlocal replayed
+        if replayed:
             return await receive()
-        told = True
+        replayed = True
         return {"type": "http.request", "body": content, "more_body": False}
 
     return replayed_receive
 
 
-async def _send_json(send: Send, status: int, told: dict[str, str]) -> None:
-    body = json.dumps(told).encode()
+async def _send_json(send: Send, status: int, fields: dict[str, str]) -> None:
+    body = json.dumps(fields).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

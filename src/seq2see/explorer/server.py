@@ -1,4 +1,4 @@
-"""The server: the page, the list of runs, and a path for every route of the table, all behind the guard."""
+"""The server: the page, the list of runs, and an endpoint for every route, all behind the security middleware."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from seq2see.explorer.security import LOGIN_PATH, App, Credentials, SecurityMidd
 from seq2see.explorer.workspace import Workspace
 
 DEFAULT_PORT = 7321
-"""Tried first, so that links to a view stay good; another is taken where it is in use."""
+"""The default port, so that links to a view stay valid; if it is in use, the system chooses another."""
 MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -33,8 +33,8 @@ MEDIA_TYPES = {
 }
 
 
-def build_app(workspace: Workspace, keys: Credentials, queue: JobQueue) -> App:
-    """The whole application, with the guard around it."""
+def build_app(workspace: Workspace, credentials: Credentials, queue: JobQueue) -> App:
+    """The whole application with the security middleware."""
     handlers: Any = error_handlers(workspace)
     app = FastAPI(openapi_url=None, redirect_slashes=False, exception_handlers=handlers)
     pages = {path.relative_to(PAGE).as_posix(): path for path in PAGE.rglob("*") if path.suffix in MEDIA_TYPES}
@@ -56,12 +56,12 @@ def build_app(workspace: Workspace, keys: Credentials, queue: JobQueue) -> App:
     def openapi() -> JSONResponse:
         return JSONResponse(openapi_schema())
 
-    app.add_api_route(LOGIN_PATH, login_endpoint(keys), methods=["POST"])
+    app.add_api_route(LOGIN_PATH, login_endpoint(credentials), methods=["POST"])
     for name, route in ROUTES.items():
         app.add_api_route(
             f"/api/{name}", route_endpoint(route, workspace, queue if route.uses_model else files), methods=["POST"]
         )
-    return SecurityMiddleware(app, keys, _max_body_bytes)
+    return SecurityMiddleware(app, credentials, _max_body_bytes)
 
 
 def _max_body_bytes(path: str) -> int:
@@ -70,36 +70,36 @@ def _max_body_bytes(path: str) -> int:
 
 
 def _file_response(path: Path | None) -> Response:
-    """A file of the page; it is read every time, so that who changes it need only load it again."""
+    """A file of the page; it is read for every request, so that changes to it need no restart."""
     if path is None:
-        return error_response(404, UserError("There is no such page."))
+        return error_response(404, UserError("This page does not exist."))
     return Response(path.read_bytes(), media_type=MEDIA_TYPES[path.suffix])
 
 
 def bind_socket(port: int | None) -> socket.socket:
-    """A socket of this machine alone; without a number, that of the usual port or of any that is free."""
-    for wanted in (port,) if port is not None else (DEFAULT_PORT, 0):
-        # Only of a socket that is said to be TCP does asyncio switch off Nagle's waiting: 40 ms for every answer.
-        found = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """A listening socket on localhost; without a port, on the default port or on any free one."""
+    for number in (port,) if port is not None else (DEFAULT_PORT, 0):
+        # asyncio disables Nagle's algorithm, which delays every response by 40 ms, only for sockets with IPPROTO_TCP.
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            found.bind(("127.0.0.1", wanted))
-            found.listen(128)  # whoever opens the link before all is ready waits a moment
-            return found
+            sock.bind(("127.0.0.1", number))
+            sock.listen(128)  # connections before the server is ready wait in this backlog
+            return sock
         except OSError as error:
-            found.close()
-            why = error.strerror or str(error)
-    raise UserError(f"Port {port} cannot be had: {why}.", hint="Name another with --port, or leave it out.")
+            sock.close()
+            reason = error.strerror or str(error)
+    raise UserError(f"Port {port} is not available: {reason}.", hint="Choose another with --port, or omit the option.")
 
 
 class Server(uvicorn.Server):
-    """Our application in uvicorn's hands."""
+    """A uvicorn server of the application."""
 
-    def __init__(self, workspace: Workspace, keys: Credentials):
+    def __init__(self, workspace: Workspace, credentials: Credentials):
         self.queue = JobQueue("models")
         super().__init__(
             uvicorn.Config(
-                build_app(workspace, keys, self.queue),
+                build_app(workspace, credentials, self.queue),
                 log_level="critical",
                 server_header=False,
                 lifespan="off",
@@ -113,14 +113,14 @@ class Server(uvicorn.Server):
 
 @contextlib.contextmanager
 def serve_in_thread(workspace: Workspace) -> Iterator[Credentials]:
-    """A server in a thread, on a port that is free; for notebooks and tests."""
+    """A server in a thread, on any free port; for notebooks and tests."""
     sock = bind_socket(0)
-    keys = Credentials(sock.getsockname()[1])
-    server = Server(workspace, keys)
+    credentials = Credentials(sock.getsockname()[1])
+    server = Server(workspace, credentials)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, name="explorer", daemon=True)
     thread.start()
     try:
-        yield keys
+        yield credentials
     finally:
         server.should_exit = True
         thread.join(15)

@@ -1,7 +1,7 @@
-"""What a run's model makes of one input, recorded once and kept for the questions that follow.
+"""Traces of a run's model for one input, recorded once and cached for the next requests.
 
-Views ask for one head at a time, and all heads of one text come from one pass. Where all of them together would be too
-much to keep (a matrix has a number for every two tokens), each layer is recorded by itself, when it is asked for.
+Views request one head at a time, and one forward pass gives all heads. If all attention maps together are too large for
+the cache (their size is quadratic in the length), each layer is recorded separately, when it is requested.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from seq2see.runs.tracing import NamedBatch, trace_batch
 
 QUERIES: tuple[SignalKind, ...] = ("query",)
 MAX_ATTENTION_BYTES = 32 << 20
-"""Of attention that is kept for one input; beyond it, for one layer."""
+"""The maximum size of the attention weights that are recorded for all layers at once."""
 
 
 class TraceRequest(InputRequest):
-    """A question about what happens inside a model while it reads one thing and writes another."""
+    """A request about the activations of a model for one input and one target."""
 
     target: InputText | None = None
-    """What it shall write; its own answer, if nothing is said. A language model goes on from the text by it."""
+    """The target, by default the model's own prediction; for language models, the continuation of the text."""
 
 
 def model_input(workspace: Workspace, request: InputRequest) -> Any:
-    """What the model is given: the text as it is typed, or the pixels of an image or a video."""
+    """The input of the model: the text, or the pixels of an image or a video."""
     if not isinstance(workspace.run(request.run).settings.source, ImageSource):
         return request.text
     return prepare_image(
@@ -42,60 +42,62 @@ def model_input(workspace: Workspace, request: InputRequest) -> Any:
     ).model_input
 
 
-def reading(workspace: Workspace, request: TraceRequest) -> NamedBatch:
-    """The input as the model reads it in one pass, with the answer that it is to write."""
-    return workspace.cached((*_key(request), "reading"), lambda: _reading(workspace, request))
+def named_batch(workspace: Workspace, request: TraceRequest) -> NamedBatch:
+    """The batch of the input and its target, with the names of its tokens."""
+    return workspace.cached((*_key(request), "batch"), lambda: _named_batch(workspace, request))
 
 
 def record(
     workspace: Workspace, request: TraceRequest, kinds: Collection[SignalKind], module_names: Collection[str] = ()
 ) -> ActivationRecord:
-    """What passed through the model, of some kinds, and of some parts only if any are named."""
+    """The activation record of these kinds of signals, for all modules or only for `module_names`."""
     key = (*_key(request), tuple(sorted(kinds)), tuple(sorted(module_names)))
     return workspace.cached(
-        key, lambda: trace_batch(workspace.run(request.run).model, reading(workspace, request), kinds, module_names)
+        key, lambda: trace_batch(workspace.run(request.run).model, named_batch(workspace, request), kinds, module_names)
     )
 
 
 def attention_layers(workspace: Workspace, request: TraceRequest) -> list[Signal]:
-    """Every attention of the model, in order; instead of their weights, which may be many, they have their queries."""
+    """Every attention layer of the model in order, with its queries as values (its weights may be large)."""
     if workspace.run(request.run).config.members:
-        return []  # the members of an ensemble look at different places
+        return []  # the members of an ensemble have different attention weights
     return record(workspace, request, QUERIES).of("query")
 
 
 def attention_weights(workspace: Workspace, request: TraceRequest, layer: int) -> tuple[ActivationRecord, Signal]:
-    """The weights of one attention, and the record they are in."""
-    found = attention_layers(workspace, request)
-    if layer >= len(found):
-        raise UserError(f"This model has {len(found)} attentions, and there is no number {layer}.")
-    tokens = reading(workspace, request).tokens
-    size = sum(4 * len(each.values) * each.values.shape[1] * len(tokens.get(each.key_side or "", "")) for each in found)
-    seen = record(workspace, request, ATTENTION, () if size <= MAX_ATTENTION_BYTES else (found[layer].name,))
-    return seen, seen.find(found[layer].name, "attention")
+    """The weights of one attention layer, and their record."""
+    layers = attention_layers(workspace, request)
+    if layer >= len(layers):
+        raise UserError(f"This model has {len(layers)} attention layers, and no layer {layer}.")
+    tokens = named_batch(workspace, request).tokens
+    size = sum(
+        4 * len(each.values) * each.values.shape[1] * len(tokens.get(each.key_side or "", "")) for each in layers
+    )
+    found = record(workspace, request, ATTENTION, () if size <= MAX_ATTENTION_BYTES else (layers[layer].name,))
+    return found, found.find(layers[layer].name, "attention")
 
 
 def _key(request: TraceRequest) -> tuple[Any, ...]:
     return request.run, request.text, request.target, request.number, request.pixels
 
 
-def _reading(workspace: Workspace, request: TraceRequest) -> NamedBatch:
+def _named_batch(workspace: Workspace, request: TraceRequest) -> NamedBatch:
     run, target = workspace.run(request.run), request.target
     if not run.model.has_source:
-        target = target or ""  # a text is looked at as it stands
-    found = run.model.named_batch(model_input(workspace, request), target)
+        target = target or ""  # the text alone, without a continuation
+    batch = run.model.named_batch(model_input(workspace, request), target)
     if isinstance(run.settings.target, Series):
-        found = label_by_time(found)
-    for side, tokens in found.tokens.items():
+        batch = label_by_time(batch)
+    for side, tokens in batch.tokens.items():
         check_length(len(tokens), side)
-    return found
+    return batch
 
 
-def label_by_time(read: NamedBatch) -> NamedBatch:
-    """A series as it is read, its places called by their times; at each the model guesses the value of the next.
+def label_by_time(batch: NamedBatch) -> NamedBatch:
+    """The batch of a series, with time steps as the names of its tokens; each label is the next time step.
 
-    Numbers with all their digits would not fit where places are named; a chart shows them better.
+    The values themselves have too many digits for names; a chart shows them.
     """
-    count = len(read.tokens["target"])
+    count = len(batch.tokens["target"])
     times = [str(time + 1) for time in range(count + 1)]
-    return replace(read, tokens={"target": times[:count], "labels": times[1:]})
+    return replace(batch, tokens={"target": times[:count], "labels": times[1:]})

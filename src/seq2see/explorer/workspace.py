@@ -1,4 +1,4 @@
-"""What lies on the bench: the runs that were opened, each under an id that says nothing about this machine."""
+"""The workspace: the opened runs, each with an id that reveals nothing about this machine, and a cache."""
 
 from __future__ import annotations
 
@@ -23,54 +23,54 @@ from seq2see.sources.examples import Example
 from seq2see.sources.image_examples import ImageExamples, short_name
 
 MAX_CACHED = 32
-"""Things worked out that are kept for the next question about the same input."""
+"""The maximum number of cached values."""
 MAX_CACHE_BYTES = 256 << 20
-"""What all of them may take up together, as far as they say how large they are."""
+"""The maximum size of all cached values, as far as their sizes are known."""
 
 Value = TypeVar("Value")
 
 
 def load_name_of(run: Path) -> str:
-    """A run as `seq2see.load` takes it, as far as it can be told: of a full path the last part.
+    """The name of a run for `seq2see.load`: a relative path, or the last part of an absolute path.
 
-    >>> named(Path("runs/pocket-gru")), named(Path("/somewhere/runs/pocket-gru"))
+    >>> load_name_of(Path("runs/pocket-gru")), load_name_of(Path("/somewhere/runs/pocket-gru"))
     ('runs/pocket-gru', 'pocket-gru')
     """
     return run.name if run.is_absolute() else run.as_posix()
 
 
 class RunNotFound(UserError):
-    """The page asked for a run that was not opened."""
+    """The request names a run that is not open."""
 
 
 @dataclass
 class OpenRun:
-    """A run, or a folder of real weights, that can be looked into."""
+    """An opened run, or an opened folder with pretrained weights."""
 
     id: str
     name: str
     folder: RunFolder | None
-    """Real weights have none: nothing says how they were trained."""
+    """The run folder; None for pretrained weights, which have no training data and no metrics."""
     weights: Path
-    """Where its model lies, or will lie once it is trained."""
+    """The path of its model, which does not exist before the training is finished."""
     load_name: str = ""
-    """What `seq2see.load` finds it by; see `load_name_of`."""
+    """The name for `seq2see.load`; see `load_name_of`."""
 
     @staticmethod
     def from_model(model: Model) -> OpenRun:
-        """A model that is open already, as a run that nothing else is known of."""
+        """A run without a folder, for a model that is loaded already."""
         run = OpenRun("r1", model.config.name, None, Path(), load_name_of(Path(model.name)))
         run.model = model
         return run
 
     @cached_property
     def model(self) -> Model:
-        """Its trained model, read when it is first asked for; a run that is still being trained has none yet."""
+        """Its trained model, loaded at the first access; an unfinished run has none."""
         if not self.ready:
             raise UserError(
                 "This run is not finished, so it has no model yet.",
                 location=self.name,
-                hint="Its curves and samples can be looked at; the rest when it is trained.",
+                hint="Only the views of its training curves and samples are available.",
             )
         return open_model(read_model(self.weights, pick_device()))
 
@@ -81,33 +81,35 @@ class OpenRun:
 
     @cached_property
     def recipe(self) -> Recipe:
-        """What it was made from."""
+        """Its recipe."""
         if self.folder is None:
-            raise UserError("These are real weights, which no recipe was made for.", location=self.name)
+            raise UserError("These are pretrained weights, which have no recipe.", location=self.name)
         return self.folder.recipe()
 
     @cached_property
     def test_examples(self) -> Sequence[Example]:
-        """The examples it is tested on (or validated on, where there are no others); real weights have none."""
+        """The examples of the test split (or of the validation split, if there is none); () for pretrained weights."""
         if self.folder is None:
             return ()
-        found = evaluation_examples(self.recipe)
-        return replace(found, names=tuple(map(short_name, found.names))) if isinstance(found, ImageExamples) else found
+        examples = evaluation_examples(self.recipe)
+        if isinstance(examples, ImageExamples):
+            return replace(examples, names=tuple(map(short_name, examples.names)))
+        return examples
 
     @property
     def settings(self) -> ModelSettings:
-        """The shape of its model, also before that is trained."""
+        """The settings of its model, also before the training is finished."""
         return self.recipe.model if self.folder else self.config.model
 
     @property
     def config(self) -> ModelConfig:
-        """What its model folder says."""
+        """The configuration in its model folder."""
         return self.model.config
 
 
 @dataclass
 class Workspace:
-    """The opened runs, and what was worked out about them a moment ago."""
+    """The opened runs, and a cache of values that were computed for recent requests."""
 
     runs: dict[str, OpenRun]
     _cache: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict)
@@ -115,52 +117,52 @@ class Workspace:
 
     @staticmethod
     def open(names: Sequence[str]) -> Workspace:
-        """Find runs and read their recipes and models: what is wrong with one is told before anything is served."""
-        found = [_open_run(f"r{number}", name) for number, name in enumerate(names, 1)]
-        for run in found:
+        """Open runs and load their recipes and models, so that errors are reported before the server starts."""
+        runs = [_open_run(f"r{number}", name) for number, name in enumerate(names, 1)]
+        for run in runs:
             if run.folder:
-                run.recipe  # noqa: B018 - read now
+                run.recipe  # noqa: B018 - loads it now
             if run.ready:
-                run.model  # noqa: B018 - read now
-        return Workspace({run.id: run for run in _with_unique_names(found)})
+                run.model  # noqa: B018 - loads it now
+        return Workspace({run.id: run for run in _with_unique_names(runs)})
 
     def run(self, id: str) -> OpenRun:
-        """The run of an id."""
+        """The run with this id."""
         if id not in self.runs:
-            raise RunNotFound(f"There is no run '{id}'.", hint="`runs` lists those that were opened.")
+            raise RunNotFound(f"There is no run '{id}'.", hint="`runs` lists the opened runs.")
         return self.runs[id]
 
     @property
     def path_names(self) -> dict[str, str]:
-        """Where runs lie on this machine, which nobody is told, and what they are called instead; the longest first."""
-        found = {
+        """From the absolute path of each run to its name, which replaces the path in errors; longest paths first."""
+        names = {
             str((run.folder.path if run.folder else run.weights).absolute()): run.name for run in self.runs.values()
         }
-        return {place: found[place] for place in sorted(found, key=len, reverse=True)}
+        return {path: names[path] for path in sorted(names, key=len, reverse=True)}
 
-    def cached(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """What was made for a key a moment ago, or what is made now; only the last few are kept."""
+    def cached(self, key: Hashable, compute: Callable[[], Value]) -> Value:
+        """The cached value of a key, or the computed one; the least recently used values are removed from the cache."""
         with self._lock:
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key]
-        made = make()
+        value = compute()
         with self._lock:
-            self._cache[key] = made
+            self._cache[key] = value
             while len(self._cache) > MAX_CACHED or (len(self._cache) > 1 and self._bytes > MAX_CACHE_BYTES):
                 self._cache.popitem(last=False)
-        return made
+        return value
 
     @property
     def _bytes(self) -> int:
         return sum(map(_size, self._cache.values()))
 
 
-def _size(thing: Any) -> int:
-    """The bytes of a record, an array or several; of anything else nothing is known."""
-    if isinstance(thing, list):
-        return sum(map(_size, thing))
-    return getattr(thing, "nbytes", 0) or getattr(thing, "bytes", 0)
+def _size(value: Any) -> int:
+    """The size of a record, an array or a list of them, in bytes; 0 for any other value."""
+    if isinstance(value, list):
+        return sum(map(_size, value))
+    return getattr(value, "nbytes", 0) or getattr(value, "bytes", 0)
 
 
 def _open_run(id: str, name: str) -> OpenRun:
@@ -171,10 +173,10 @@ def _open_run(id: str, name: str) -> OpenRun:
 
 
 def _with_unique_names(runs: list[OpenRun]) -> list[OpenRun]:
-    """Two folders of one name in different places get numbers behind their names."""
+    """Append a number to the names of folders with equal names."""
     names = [run.name for run in runs]
-    for place, run in enumerate(runs):
-        before = names[:place].count(run.name)
+    for index, run in enumerate(runs):
+        before = names[:index].count(run.name)
         if before:
             run.name = f"{run.name} ({before + 1})"
     return runs

@@ -28,7 +28,7 @@ LABELS = {
     "grad_norm": ("gradient norm", "梯度范数"),
     "clipped": ("clipped", "被裁剪"),
     "tokens_per_second": ("tokens/s", "每秒词元数"),
-    "answers_per_second": ("answers/s", "每秒答案数"),
+    "predictions_per_second": ("predictions/s", "每秒预测数"),
     "step": ("step", "步"),
     "source": ("source", "源"),
     "target": ("target", "目标"),

@@ -30,7 +30,7 @@ LOG_SCALE_RATIO = 8
 def draw_curves(metrics: list[Row], timing: list[Row], path: Path, clip: float = 0.0, unit: str = "tokens") -> None:
     """Draw the rows of `metrics.jsonl` and `timing.jsonl` as one PNG file; `clip` is the maximum gradient norm.
 
-    `unit` is the unit of the speed: tokens or answers.
+    `unit` is the unit of the speed: tokens or predictions.
     """
     has_chinese_font = use_chinese_font()
     figure = Figure(figsize=(14, 7), dpi=DPI)

@@ -26,7 +26,7 @@ REQUIRED_VALUES = {
 }
 BERT_SPECIALS, OWN_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]"), (PAD_TEXT, UNK_TEXT, BOS_TEXT, EOS_TEXT)
 """What controls in BERT's vocabularies, and in those of ours that were written as BERT's."""
-POOLING_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
+POOLING_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 
 
 def bert_settings(config: JsonConfig, folder: Path) -> ModelSettings:

@@ -52,10 +52,10 @@ def bert_mappings(settings: ModelSettings, size: int, num_labels: int) -> Iterat
         key, external = f"encoder.blocks.{number}", f"{BASE_MODEL_PREFIX}encoder.layer.{number}"
         qkv = tuple(f"{external}.attention.self.{name}" for name in ("query", "key", "value"))
         for part, names, out_features, into in (
-            ("look.qkv_proj", qkv, width, width),
-            ("look.output", (f"{external}.attention.output.dense",), width, width),
-            ("think.widen", (f"{external}.intermediate.dense",), hidden, width),
-            ("think.narrow", (f"{external}.output.dense",), width, hidden),
+            ("self_attention.qkv_proj", qkv, width, width),
+            ("self_attention.out_proj", (f"{external}.attention.output.dense",), width, width),
+            ("feed_forward.up_proj", (f"{external}.intermediate.dense",), hidden, width),
+            ("feed_forward.down_proj", (f"{external}.output.dense",), width, hidden),
         ):
             yield from _linear(f"{key}.{part}", names, out_features, into)
         yield from norm_mappings(f"{key}.self_attention_residual.norm", f"{external}.attention.output.LayerNorm", width)
@@ -70,9 +70,9 @@ def _frontend(settings: ModelSettings, size: int) -> Iterator[WeightMapping]:
     words, max_positions = f"{prefix}.word_embeddings.weight", settings.source.embedding.max_positions
     yield WeightMapping("source.table.weight", (words,), ((size, width),), is_vocabulary_table=True)
     yield WeightMapping(
-        "source.positions.table.weight", (f"{prefix}.position_embeddings.weight",), ((max_positions, width),)
+        "source.positions.embedding.weight", (f"{prefix}.position_embeddings.weight",), ((max_positions, width),)
     )
-    yield WeightMapping("source.sentences.weight", (f"{prefix}.token_type_embeddings.weight",), ((2, width),))
+    yield WeightMapping("source.token_type_embedding.weight", (f"{prefix}.token_type_embeddings.weight",), ((2, width),))
     yield from norm_mappings("source.norm", f"{prefix}.LayerNorm", width)
 
 
@@ -80,14 +80,14 @@ def _head(settings: ModelSettings, size: int, num_labels: int) -> Iterator[Weigh
     width, target = encoder_settings_of(settings).width, settings.target
     if isinstance(target, MaskedTokensTarget | MaskedTokensNSPTarget):
         inner = "head.tokens" if isinstance(target, MaskedTokensNSPTarget) else "head"
-        yield WeightMapping(f"{inner}.common", ("cls.predictions.bias",), ((size,),), is_vocabulary_table=True)
+        yield WeightMapping(f"{inner}.bias", ("cls.predictions.bias",), ((size,),), is_vocabulary_table=True)
         yield from _linear("transform.project", ("cls.predictions.transform.dense",), width, width)
         yield from norm_mappings("transform.norm", "cls.predictions.transform.LayerNorm", width)
     if isinstance(target, MaskedTokensNSPTarget | Label):
-        yield from _linear("sum_up", (f"{BASE_MODEL_PREFIX}pooler.dense",), width, width)
+        yield from _linear("pooler", (f"{BASE_MODEL_PREFIX}pooler.dense",), width, width)
     if isinstance(target, MaskedTokensNSPTarget):  # they count "yes, it follows" first
-        yield WeightMapping("head.follows.project.weight", ("cls.seq_relationship.weight",), ((2, width),), flip=True)
-        yield WeightMapping("head.follows.project.bias", ("cls.seq_relationship.bias",), ((2,),), flip=True)
+        yield WeightMapping("head.next_sentence.project.weight", ("cls.seq_relationship.weight",), ((2, width),), flip=True)
+        yield WeightMapping("head.next_sentence.project.bias", ("cls.seq_relationship.bias",), ((2,),), flip=True)
     if isinstance(target, Label | Tags):
         yield from _linear("head.project", ("classifier",), num_labels, width)
 

@@ -53,22 +53,22 @@ def gpt2_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping]
     width, hidden = stack.width, stack.feed_forward_width
     yield from _embedding_mappings(settings, size, "transformer.wte.weight")
     positions = settings.target_text.embedding.max_positions
-    yield WeightMapping("target.positions.table.weight", ("transformer.wpe.weight",), ((positions, width),))
+    yield WeightMapping("target.positions.embedding.weight", ("transformer.wpe.weight",), ((positions, width),))
     for number in range(stack.depth):
         key, external = f"decoder.blocks.{number}", f"transformer.h.{number}"
         yield from norm_mappings(f"{key}.self_attention_residual.norm", f"{external}.ln_1", width)
         yield from norm_mappings(f"{key}.feed_forward_residual.norm", f"{external}.ln_2", width)
         for part, name, out_features, in_features in (
-            ("look.qkv_proj", "attn.c_attn", 3 * width, width),
-            ("look.output", "attn.c_proj", width, width),
-            ("feed_forward.fc1", "mlp.c_fc", hidden, width),
-            ("feed_forward.fc2", "mlp.c_proj", width, hidden),
+            ("self_attention.qkv_proj", "attn.c_attn", 3 * width, width),
+            ("self_attention.out_proj", "attn.c_proj", width, width),
+            ("feed_forward.up_proj", "mlp.c_fc", hidden, width),
+            ("feed_forward.down_proj", "mlp.c_proj", width, hidden),
         ):
             yield WeightMapping(
                 f"{key}.{part}.weight", (f"{external}.{name}.weight",), ((in_features, out_features),), transpose=True
             )
             yield WeightMapping(f"{key}.{part}.bias", (f"{external}.{name}.bias",), ((out_features,),))
-    yield from norm_mappings("decoder.ending", "transformer.ln_f", width)
+    yield from norm_mappings("decoder.final_norm", "transformer.ln_f", width)
 
 
 def llama_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping]:
@@ -91,16 +91,16 @@ def llama_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping
             f"{key}.feed_forward_residual.norm.weight", (f"{external}.post_attention_layernorm.weight",), ((width,),)
         )
         for part, names, shapes in (
-            ("look.qkv_proj", projections, tuple((out_features, width) for out_features in outs)),
-            ("look.output", (f"{attention}.o_proj",), ((width, width),)),
-            ("feed_forward.fc1", (f"{mlp}.gate_proj", f"{mlp}.up_proj"), ((hidden, width), (hidden, width))),
-            ("feed_forward.fc2", (f"{mlp}.down_proj",), ((width, hidden),)),
+            ("self_attention.qkv_proj", projections, tuple((out_features, width) for out_features in outs)),
+            ("self_attention.out_proj", (f"{attention}.o_proj",), ((width, width),)),
+            ("feed_forward.up_proj", (f"{mlp}.gate_proj", f"{mlp}.up_proj"), ((hidden, width), (hidden, width))),
+            ("feed_forward.down_proj", (f"{mlp}.down_proj",), ((width, hidden),)),
         ):
             yield WeightMapping(f"{key}.{part}.weight", tuple(f"{name}.weight" for name in names), shapes)
-            if stack.bias and part.startswith("look"):
+            if stack.bias and part.startswith("self_attention"):
                 biases = tuple(f"{name}.bias" for name in names)
                 yield WeightMapping(f"{key}.{part}.bias", biases, tuple(shape[:1] for shape in shapes))
-    yield WeightMapping("decoder.ending.weight", ("model.norm.weight",), ((width,),))
+    yield WeightMapping("decoder.final_norm.weight", ("model.norm.weight",), ((width,),))
 
 
 def decoder_settings_of(settings: ModelSettings) -> TransformerSettings:

@@ -52,7 +52,7 @@ def bert_layout(settings: ModelSettings) -> str:
     if settings.encoder is None:
         raise unsupported(ENGINE, "numbers in place of tokens", "there is no layout for series")
     if isinstance(settings.target, Label):
-        supported["target.pooling"] = (("first",), "Train it with `--set target.pooling=cls`.")
+        supported["target.pooling"] = (("cls",), "Train it with `--set target.pooling=cls`.")
     if isinstance(settings.target, Tags):
         supported["target.word_pooling"] = (("first",), "Train it with `--set target.word_pooling=first`.")
     for path, (values, hint) in supported.items():
@@ -102,7 +102,7 @@ def _max_positions(settings: ModelSettings) -> int:
 @torch.no_grad()
 def _weights(module: Any, layout_settings: ModelSettings) -> dict[str, Tensor]:
     weights = {name: tensor.float().cpu().clone() for name, tensor in named_tensors(module).items()}
-    return weights | {"source.positions.table.weight": position_table(module.source, _max_positions(layout_settings))}
+    return weights | {"source.positions.embedding.weight": position_table(module.source, _max_positions(layout_settings))}
 
 
 def _config(settings: ModelSettings, size: int, labels: tuple[str, ...]) -> dict[str, Any]:

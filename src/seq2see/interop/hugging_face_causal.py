@@ -128,10 +128,10 @@ def _weights(module: Any, settings: ModelSettings, layout_settings: ModelSetting
     table *= module.target.scale
     if layout_settings.target_text.embedding.positions == "learned":
         rows = layout_settings.target_text.embedding.max_positions
-        weights["target.positions.table.weight"] = position_table(module.target, rows)
+        weights["target.positions.embedding.weight"] = position_table(module.target, rows)
     if layout_settings.decoder != settings.decoder:
         for number in range(decoder_settings_of(layout_settings).depth):
-            for name in (f"decoder.blocks.{number}.look.qkv_proj", f"decoder.blocks.{number}.look.output"):
+            for name in (f"decoder.blocks.{number}.self_attention.qkv_proj", f"decoder.blocks.{number}.self_attention.out_proj"):
                 weights[f"{name}.bias"] = torch.zeros(weights[f"{name}.weight"].size(0))
     return weights
 

@@ -62,7 +62,7 @@ def write_vit(stored: ExportableModel, folder: Path) -> None:
     ours = {name: tensor.float().cpu().clone() for name, tensor in named_tensors(module).items()}
     grid = (image.image_size // image.embedding.size,) * 2
     table = module.source.positions(grid)[0]  # written out, if it is a formula
-    ours["source.positions.table.weight"] = table.expand(patch_count(settings), -1).float().cpu().clone()
+    ours["source.positions.embedding.weight"] = table.expand(patch_count(settings), -1).float().cpu().clone()
     found = split_external(ours, settings)
     names = hugging_face_names("deit." if distilled else "vit.", distilled)
     count = patch_count(settings) + settings.prefix_tokens

@@ -90,13 +90,13 @@ def _block(
     next_past: list[Tensor] = []
     attention_mask, cross_attention_mask = masks
 
-    def look_back(hidden_states: Tensor) -> Tensor:
+    def attend(hidden_states: Tensor) -> Tensor:
         queries, keys_values = block.self_attention.project(hidden_states)
         keys, values = keys_values.unbind(1)
         next_past.extend([torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)])
-        return block.self_attention.look(queries, *next_past, attention_mask)
+        return block.self_attention.attend(queries, *next_past, attention_mask)
 
-    hidden_states = block.self_attention_residual(hidden_states, valid, look_back)
+    hidden_states = block.self_attention_residual(hidden_states, valid, attend)
     hidden_states = block.cross_attention_residual(
         hidden_states, valid, lambda x: block.cross_attention(x, tuple(memory), cross_attention_mask)
     )

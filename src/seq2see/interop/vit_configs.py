@@ -163,7 +163,7 @@ def google_vit(path: Path) -> ViTCheckpoint:
     size, _, channels, width = _shape(shapes, f"{names.patch_embedding}/kernel", 4, location)
     positions = _shape(shapes, names.positions, 3, location)[1]
     first = names.block.format(0)
-    _, heads, _ = _shape(shapes, f"{first}{names.look[0]}/kernel", 3, location)
+    _, heads, _ = _shape(shapes, f"{first}{names.qkv[0]}/kernel", 3, location)
     encoder = _stack(shapes, r"encoderblock_(\d+)/", f"{first}{names.fc1}/bias", width, location)
     encoder |= {"heads": heads, "activation": "gelu-tanh"}
     pooling = _pooling(names, shapes)

@@ -145,9 +145,9 @@ def vit_mappings(
     weight, bias = (names.patch_embedding + names.suffixes[part] for part in ("weight", "bias"))
     permutation = (3, 2, 0, 1) if names.transpose else ()
     yield PermutedMapping(
-        "source.patch_embedding.project.weight", (weight,), (shape,), permutation=permutation, own_shape=(width, into)
+        "source.patches.projection.weight", (weight,), (shape,), permutation=permutation, own_shape=(width, into)
     )
-    yield WeightMapping("source.patch_embedding.project.bias", (bias,), ((width,),))
+    yield WeightMapping("source.patches.projection.bias", (bias,), ((width,),))
     for key, external in list(zip((CLASS, DISTILLATION), names.tokens, strict=True))[: settings.prefix_tokens]:
         yield PermutedMapping(key, (external,), ((1, 1, width),), own_shape=(1, width))
     yield PermutedMapping(POSITIONS, (names.positions,), ((1, positions, width),), own_shape=(positions, width))
@@ -157,7 +157,7 @@ def vit_mappings(
     if not isinstance(target, ImageLabel):
         return
     if target.pooling == "pre-logits":
-        yield from _linear(names, "map_head.pre_logits", (names.pre_logits,), width, width)
+        yield from _linear(names, "pooling.dense", (names.pre_logits,), width, width)
     if target.pooling == "map":
         yield from _attention_pooling(names, stack)
     for key, external in list(zip(HEADS, names.heads, strict=False))[: 2 if target.pooling == "distilled" else 1]:
@@ -175,23 +175,23 @@ def _block(names: LayoutNames, stack: TransformerSettings, key: str, external: s
     qkv = tuple(external + name for name in names.qkv)
     yield from _norm(names, f"{key}.self_attention_residual.norm", external + names.norms[0], width)
     yield from _norm(names, f"{key}.feed_forward_residual.norm", external + names.norms[1], width)
-    yield from _head_projections(names, f"{key}.look.qkv_proj", qkv, stack)
-    yield from _output_projection(names, f"{key}.look.output", external + names.output, stack)
-    yield from _linear(names, f"{key}.think.fc1", (external + names.fc1,), stack.feed_forward_width, width)
-    yield from _linear(names, f"{key}.think.fc2", (external + names.fc2,), width, stack.feed_forward_width)
+    yield from _head_projections(names, f"{key}.self_attention.qkv_proj", qkv, stack)
+    yield from _output_projection(names, f"{key}.self_attention.out_proj", external + names.output, stack)
+    yield from _linear(names, f"{key}.feed_forward.up_proj", (external + names.fc1,), stack.feed_forward_width, width)
+    yield from _linear(names, f"{key}.feed_forward.down_proj", (external + names.fc2,), width, stack.feed_forward_width)
 
 
 def _attention_pooling(names: LayoutNames, stack: TransformerSettings) -> Iterator[WeightMapping]:
     """The question that looks at all patches (big_vision's MAP head)."""
     width, prefix = stack.width, names.map_head
     attention = f"{prefix}MultiHeadDotProductAttention_0"
-    yield PermutedMapping("map_head.question", (f"{prefix}probe",), ((1, 1, width),), own_shape=(1, width))
-    yield from _head_projections(names, "map_head.look.q_proj", (f"{attention}/query",), stack)
-    yield from _head_projections(names, "map_head.look.kv_proj", (f"{attention}/key", f"{attention}/value"), stack)
-    yield from _output_projection(names, "map_head.look.output", f"{attention}/out", stack)
-    yield from _norm(names, "map_head.norm", f"{prefix}LayerNorm_0", width)
-    yield from _linear(names, "map_head.think.fc1", (f"{prefix}MlpBlock_0/Dense_0",), stack.feed_forward_width, width)
-    yield from _linear(names, "map_head.think.fc2", (f"{prefix}MlpBlock_0/Dense_1",), width, stack.feed_forward_width)
+    yield PermutedMapping("pooling.query", (f"{prefix}probe",), ((1, 1, width),), own_shape=(1, width))
+    yield from _head_projections(names, "pooling.attention.q_proj", (f"{attention}/query",), stack)
+    yield from _head_projections(names, "pooling.attention.kv_proj", (f"{attention}/key", f"{attention}/value"), stack)
+    yield from _output_projection(names, "pooling.attention.out_proj", f"{attention}/out", stack)
+    yield from _norm(names, "pooling.norm", f"{prefix}LayerNorm_0", width)
+    yield from _linear(names, "pooling.feed_forward.up_proj", (f"{prefix}MlpBlock_0/Dense_0",), stack.feed_forward_width, width)
+    yield from _linear(names, "pooling.feed_forward.down_proj", (f"{prefix}MlpBlock_0/Dense_1",), width, stack.feed_forward_width)
 
 
 def _linear(

@@ -28,7 +28,7 @@ from seq2see.sequences.image_dataset import ImageProcessor
 
 IGNORED_SUFFIXES = ("pooler.dense.weight", "pooler.dense.bias", "mask_token")
 """Endings of what some files hold: heads that nobody asks."""
-PATCH_PROJECTION = "source.patches.project"
+PATCH_PROJECTION = "source.patches.projection"
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def merge_external(found: Mapping[str, Tensor], settings: ModelSettings, locatio
         )
     if count:
         tokens = torch.cat([found[name] for name in (CLASS, DISTILLATION)[:count]])
-        ours["source.tokens.vectors"] = tokens + positions[:before] if before else tokens
-    ours["source.positions.table.weight"] = positions[before:]
+        ours["source.prefix_tokens.embeddings"] = tokens + positions[:before] if before else tokens
+    ours["source.positions.embedding.weight"] = positions[before:]
     if isinstance(settings.target, ImageLabel):
         ours |= _one_head(found, settings.target)
     return ours
@@ -101,9 +101,9 @@ def _one_head(found: Mapping[str, Tensor], target: ImageLabel) -> dict[str, Tens
 
 def split_external(ours: Mapping[str, Tensor], settings: ModelSettings) -> dict[str, Tensor]:
     """What goes to their places, of ours: the inverse of `merge_external`, with tokens whose position is 0."""
-    own = ("head.", "source.tokens", "source.positions")
+    own = ("head.", "source.prefix_tokens", "source.positions")
     theirs = {name: tensor for name, tensor in ours.items() if not name.startswith(own)}
-    tokens, positions = ours["source.tokens.vectors"], ours["source.positions.table.weight"]
+    tokens, positions = ours["source.prefix_tokens.embeddings"], ours["source.positions.embedding.weight"]
     theirs |= dict(zip((CLASS, DISTILLATION), tokens.split(1), strict=False))
     theirs[POSITIONS] = torch.cat([torch.zeros_like(tokens), positions])
     weights = ours["head.project.weight"].split(positions.size(1), dim=1)

@@ -1,1 +1,1 @@
-"""Faster twins of what other folders define: in triton for a GPU, by oneDNN on a CPU; each names its plain twin."""
+"""Fused kernels for definitions of other packages: triton on a GPU, oneDNN on a CPU; each names its definition."""

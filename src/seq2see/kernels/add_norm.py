@@ -1,7 +1,7 @@
-"""The kernels of residual_norms.py as torch's autograd sees them: what goes forward, and what comes back.
+"""Autograd functions for the kernels of add_norm_kernels.py: dropout, residual sum and norm.
 
-The plain twins are PostNorm and PreNorm with LayerNorm or RMSNorm (layers/residual.py, layers/norms.py); tests compare
-output and gradients.
+The definitions are PostNorm and PreNorm with LayerNorm or RMSNorm (layers/residual.py, layers/norms.py); tests compare
+outputs and gradients.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from seq2see.kernels.row_sums import sum_parts
 
 
 def _weight_grads(ctx: Any, parts: Tensor, grad_branch: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """The slopes by the norm's weight and bias, unless somebody takes them."""
+    """The gradients of the norm's weight and bias; None if a gradient sink collects them."""
     if ctx.grad_sink is not None:
         ctx.grad_sink.norm_grad(parts, grad_branch)
         return None, None
@@ -26,36 +26,32 @@ def _weight_grads(ctx: Any, parts: Tensor, grad_branch: Tensor | None) -> tuple[
 def _forward(
     ctx: Any, stream: Tensor, branch: Tensor, weight: Tensor, bias: Tensor | None, *rest: float
 ) -> list[Tensor]:
-    """stream + dropout(part), and the norm of it."""
+    """stream + dropout(branch), and the norm of it."""
     dropout_p, eps = rest
-    ctx.dropout_p, ctx.layer, ctx.grad_sink, async_grads = (
-        dropout_p,
-        bias is not None,
-        grad_sink_of(weight, bias),
-        current_async_grads(),
-    )
+    ctx.dropout_p, ctx.layer, ctx.grad_sink = dropout_p, bias is not None, grad_sink_of(weight, bias)
+    async_grads = current_async_grads()
     seed = async_grads.seed() if async_grads and dropout_p else None
-    given = (stream, branch, weight, bias, seed, dropout_p, eps)
-    normalized, total, statistics, drawn = torch.ops.seq2see.add_norm(*given)
-    ctx.save_for_backward(total, statistics, weight, drawn if seed is None else seed)
+    inputs = (stream, branch, weight, bias, seed, dropout_p, eps)
+    normalized, total, statistics, drawn_seed = torch.ops.seq2see.add_norm(*inputs)
+    ctx.save_for_backward(total, statistics, weight, drawn_seed if seed is None else seed)
     return [total, normalized]
 
 
 def _backward(
     ctx: Any, grad_output: Tensor, second_grad: Tensor | None = None, residual_grad: Tensor | None = None
 ) -> tuple[Tensor | None, ...]:
-    """The slopes by everything that `_forward` was given."""
-    given = (grad_output, second_grad, residual_grad, *ctx.saved_tensors, ctx.dropout_p, ctx.layer)
-    grad_stream, grad_branch, parts = torch.ops.seq2see.add_norm_backward(*given)
+    """The gradients of all inputs of `_forward`."""
+    inputs = (grad_output, second_grad, residual_grad, *ctx.saved_tensors, ctx.dropout_p, ctx.layer)
+    grad_stream, grad_branch, parts = torch.ops.seq2see.add_norm_backward(*inputs)
     return grad_stream, grad_branch, *_weight_grads(ctx, parts, grad_branch), None, None
 
 
 class AddNorm(torch.autograd.Function):
-    """norm(stream + dropout(part)), given stream, part, the norm's weight and bias, dropout's share, and epsilon."""
+    """norm(stream + dropout(branch)); inputs: stream, branch, the norm's weight and bias, dropout p, and epsilon."""
 
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> Tensor:
-        return _forward(ctx, *given)[1]
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        return _forward(ctx, *inputs)[1]
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
@@ -63,12 +59,12 @@ class AddNorm(torch.autograd.Function):
 
 
 class AddNormDuplicate(torch.autograd.Function):
-    """The same twice, for the two that read it: what comes back along both is added by the kernel."""
+    """`AddNorm` with two copies of the output, for sublayer and residual; the kernel adds their gradients."""
 
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> tuple[Tensor, Tensor]:
-        normalized = _forward(ctx, *given)[1]
-        ctx.set_materialize_grads(False)  # what only one has read comes back as nothing, and not as zeros
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        normalized = _forward(ctx, *inputs)[1]
+        ctx.set_materialize_grads(False)  # the gradient of an unused copy is None, not zeros
         return normalized, normalized.detach()
 
     @staticmethod
@@ -77,24 +73,24 @@ class AddNormDuplicate(torch.autograd.Function):
 
 
 class AddThenNorm(torch.autograd.Function):
-    """stream + dropout(part), and the norm of it for who reads the stream next."""
+    """stream + dropout(branch), and its norm, which is the input of the next sublayer."""
 
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> tuple[Tensor, Tensor]:
-        total, normalized = _forward(ctx, *given)
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        total, normalized = _forward(ctx, *inputs)
         ctx.set_materialize_grads(False)
         ctx.dtype = normalized.dtype
         return total, normalized
 
     @staticmethod
     def backward(ctx: Any, residual_grad: Tensor | None, grad_output: Tensor | None) -> tuple[Tensor | None, ...]:
-        if grad_output is None:  # somebody else has read the stream
+        if grad_output is None:  # the precomputed norm was not used
             grad_output = torch.zeros_like(ctx.saved_tensors[0], dtype=ctx.dtype)
         return _backward(ctx, grad_output, residual_grad=residual_grad)
 
 
 class NormWithResidual(torch.autograd.Function):
-    """norm(stream), and the stream itself: what comes back along both is added by the kernel."""
+    """norm(stream), and the stream itself; the kernel adds the gradients of both."""
 
     @staticmethod
     def forward(ctx: Any, stream: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
@@ -105,6 +101,6 @@ class NormWithResidual(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, residual_grad: Tensor, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        given = (grad_output, residual_grad, *ctx.saved_tensors, ctx.layer)
-        grad_stream, parts = torch.ops.seq2see.norm_with_residual_backward(*given)
+        inputs = (grad_output, residual_grad, *ctx.saved_tensors, ctx.layer)
+        grad_stream, parts = torch.ops.seq2see.norm_with_residual_backward(*inputs)
         return grad_stream, *_weight_grads(ctx, parts, None), None

@@ -1,10 +1,10 @@
-"""A turn of greedy decoding on a GPU, in one kernel: which token is the most probable, and writing it down.
+"""One step of greedy decoding on a GPU as one kernel: select the most probable token of each row and store it.
 
-One program takes a row. It walks over the scores twice: for the sum of exponentials, and, knowing it, for the highest
-logarithm of a probability. Torch needs a dozen kernels for the same, each longer in the launching than in the running.
+Each program processes one row. It reads the logits twice: first for the sum of exponentials, then for the highest log
+probability. Torch needs a dozen kernels for the same, whose launches take longer than their work.
 
-The plain twin is `IndependentSearch.take_turn(suppress_special_tokens(log_probabilities(logits)))` (decoding/samplers.py, decoding/engine.py); a
-test compares them.
+The definition is `IndependentSearch.advance(suppress_special_tokens(log_probabilities(logits)))` (decoding/samplers.py,
+decoding/engine.py); a test compares them.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,15 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 32_768
-"""Scores that a program looks at side by side, at most."""
+"""The maximum number of logits that a program loads at once."""
 
 
 @dataclass(frozen=True)
 class GreedyState:
-    """What a turn changes: what each row has said (row, room), the time of that (one number), and who is done."""
+    """The state that a step changes: tokens and log probabilities (row, max_length), and which rows are done.
+
+    `time` is the number of tokens so far.
+    """
 
     tokens: Tensor
     log_probabilities: Tensor
@@ -30,42 +33,42 @@ class GreedyState:
 
 @triton.jit
 def _argmax_step(
-    chosen, chosen_scores, logits, tokens, scores, time, done, row_step, vocab, max_length, padding, end, first,
+    selected, selected_scores, logits, tokens, scores, time, done, row_stride, vocab, max_length, padding, end, first,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Tokens before `first` are never said, but have their share of the probability."""
+    """Tokens before `first` are never selected, but they count in the softmax."""
     row = tl.program_id(0).to(tl.int64)
-    mine, was_done = logits + row * row_step, tl.load(done + row) != 0
-    peak, total = float("-inf"), 0.0
+    row_logits, was_done = logits + row * row_stride, tl.load(done + row) != 0
+    maximum, total = float("-inf"), 0.0
     for start in range(0, vocab, BLOCK):
-        at = start + tl.arange(0, BLOCK)
-        numbers = tl.load(mine + at, at < vocab, float("-inf")).to(tl.float32)
-        higher = tl.maximum(peak, tl.max(numbers, 0))
-        total = total * tl.exp(peak - higher) + tl.sum(tl.exp(numbers - higher), 0)
-        peak = higher
-    best, token, spread = float("-inf"), 0, tl.log(total)
+        index = start + tl.arange(0, BLOCK)
+        numbers = tl.load(row_logits + index, index < vocab, float("-inf")).to(tl.float32)
+        new_maximum = tl.maximum(maximum, tl.max(numbers, 0))
+        total = total * tl.exp(maximum - new_maximum) + tl.sum(tl.exp(numbers - new_maximum), 0)
+        maximum = new_maximum
+    best, token, log_total = float("-inf"), 0, tl.log(total)
     for start in range(0, vocab, BLOCK):
-        at = start + tl.arange(0, BLOCK)
-        numbers = tl.load(mine + at, at < vocab, float("-inf")).to(tl.float32)
-        # Rounded as the softmax rounds it, so that what is equal there is equal here.
-        numbers = tl.where(at < first, float("-inf"), numbers - peak - spread)
-        highest, place = tl.max(numbers, 0), tl.argmax(numbers, 0)  # of equals the earlier
-        token = tl.where(highest > best, start + place, token)
+        index = start + tl.arange(0, BLOCK)
+        numbers = tl.load(row_logits + index, index < vocab, float("-inf")).to(tl.float32)
+        # The same order of operations as in torch's softmax, so that equal log probabilities are equal here too.
+        numbers = tl.where(index < first, float("-inf"), numbers - maximum - log_total)
+        highest, offset = tl.max(numbers, 0), tl.argmax(numbers, 0)  # the first of equal numbers
+        token = tl.where(highest > best, start + offset, token)
         best = tl.maximum(highest, best)
     token, best = tl.where(was_done, padding, token).to(tl.int64), tl.where(was_done, 0.0, best)
-    place = row * max_length + tl.load(time)
-    tl.store(tokens + place, token)
-    tl.store(scores + place, best)
-    tl.store(chosen + row, token)
-    tl.store(chosen_scores + row, best)
+    position = row * max_length + tl.load(time)
+    tl.store(tokens + position, token)
+    tl.store(scores + position, best)
+    tl.store(selected + row, token)
+    tl.store(selected_scores + row, best)
     tl.store(done + row, (was_done | (token == end)).to(tl.uint8))
 
 
 def greedy_step_kernel(logits: Tensor, state: GreedyState, padding: int, end: int, first: int) -> tuple[Tensor, Tensor]:
-    """The most probable token of each row (row, vocab) from `first` on, and the logarithm of its probability.
+    """The most probable token of each row (row, vocab) from `first` on, and its log probability.
 
-    Both are written down, and a row that says `end` is done. Rows that were done before say `padding`, for sure. The
-    time is left as it is.
+    Both are stored in the state, and a row whose token is `end` is done. Rows that were done before get `padding` with
+    log probability 0. `time` is not changed.
     """
     rows, vocab = logits.shape
     tokens = torch.empty(rows, dtype=torch.long, device=logits.device)

@@ -1,7 +1,7 @@
-"""Layers as they are while somebody works beside the step (beside.py).
+"""The layers of a training step with asynchronous weight gradients (async_weight_grad.py).
 
-Products and tables leave the slopes of their weights to it; what was cut out of a product is put together at most once
-on the way back.
+Linear layers and embeddings pass the computation of their weight gradients to a gradient sink. The gradients of
+queries, keys and values, which are slices of one projection, are concatenated at most once in the backward pass.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from seq2see.kernels.async_weight_grad import current_async_grads, grad_sink_of
 
 
 def async_forward(layer: nn.Linear | nn.Embedding) -> Callable[[Tensor], Tensor]:
-    """What is called in place of a layer's own `forward`."""
+    """The function that replaces the `forward` of a layer."""
     return partial(_linear, layer) if isinstance(layer, nn.Linear) else partial(_embedding, layer)
 
 
-def cast_weight(weight: Tensor, low: torch.dtype) -> Tensor:
-    """A weight in this number format: the copy of it, if somebody who works beside the step has one."""
+def cast_weight(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """A weight in this dtype: its low-precision copy, if the current `AsyncWeightGrads` has one."""
     async_grads = current_async_grads()
     copy = None if async_grads is None else async_grads.low_precision.get(id(weight))
-    return copy if copy is not None and copy.dtype == low else weight.to(low)
+    return copy if copy is not None and copy.dtype == dtype else weight.to(dtype)
 
 
 class LinearFunction(torch.autograd.Function):
-    """x Wᵀ + b, whose slopes by W and b are somebody else's business."""
+    """x Wᵀ + b, whose gradients of W and b are computed by a gradient sink."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -50,7 +50,7 @@ class LinearFunction(torch.autograd.Function):
 
 
 class EmbeddingFunction(torch.autograd.Function):
-    """The vectors of tokens, and the slope by their table is somebody else's business."""
+    """Embedding lookup, whose gradient of the embedding matrix is computed by a gradient sink."""
 
     @staticmethod
     def forward(ctx: Any, tokens: Tensor, weight: Tensor) -> Tensor:
@@ -67,19 +67,20 @@ class EmbeddingFunction(torch.autograd.Function):
 
 
 def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
-    found: Tensor = LinearFunction.apply(x.to(layer.weight.dtype), layer.weight, layer.bias)
-    return found
+    output: Tensor = LinearFunction.apply(x.to(layer.weight.dtype), layer.weight, layer.bias)
+    return output
 
 
 def _embedding(layer: nn.Embedding, tokens: Tensor) -> Tensor:
-    found: Tensor = EmbeddingFunction.apply(tokens, layer.weight)
-    return found
+    output: Tensor = EmbeddingFunction.apply(tokens, layer.weight)
+    return output
 
 
 class SplitHeadsFunction(torch.autograd.Function):
-    """What `split_heads_eagerly` gives; on the way back slopes that lie side by side are the slope by the whole, uncopied.
+    """`split_heads_eagerly` with a fast backward pass.
 
-    Others are put there by one walk, which sums them for the product's bias.
+    If the gradients of all parts are adjacent in memory, they are the gradient of the projection, without a copy.
+    Otherwise one kernel concatenates them, and sums them for the bias of the projection.
     """
 
     @staticmethod
@@ -88,7 +89,7 @@ class SplitHeadsFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        async_grads, joined = current_async_grads(), _side_by_side(grads)
+        async_grads, joined = current_async_grads(), _join_without_copy(grads)
         if joined is not None:
             return joined, None
         if async_grads is None or not kernels_enabled(grads[0].device):
@@ -101,8 +102,8 @@ class SplitHeadsFunction(torch.autograd.Function):
         return joined, None
 
 
-def _side_by_side(grads: Sequence[Tensor]) -> Tensor | None:
-    """The slope by the whole, if those by its pieces lie as pieces of it would."""
+def _join_without_copy(grads: Sequence[Tensor]) -> Tensor | None:
+    """The gradient of the projection as a view, if the gradients of its parts have the memory layout of its slices."""
     first, heads = grads[0], tuple(grad_output.size(1) for grad_output in grads)
     rows, _, length, size = first.shape
     joined = torch.empty(rows, length, sum(heads) * size, device="meta")
@@ -116,16 +117,16 @@ def _side_by_side(grads: Sequence[Tensor]) -> Tensor | None:
 
 
 def split_heads_eagerly(projected: Tensor, heads: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """Vectors (row, time, whole) cut into heads, so many for each piece (row, head, time, size)."""
+    """Split a projection (row, time, width) into parts (row, head, time, size) with these numbers of heads."""
     parts = projected.unflatten(-1, (sum(heads), -1)).split(heads, dim=2)
     return tuple(part.transpose(1, 2) for part in parts)
 
 
 def split_projection(projected: Tensor, *heads: int) -> tuple[Tensor, ...]:
-    """The same, whether or not somebody works beside."""
-    found: tuple[Tensor, ...] = (
+    """`split_heads_eagerly`, with the fast backward pass if weight gradients are asynchronous."""
+    parts: tuple[Tensor, ...] = (
         split_heads_eagerly(projected, heads)
         if current_async_grads() is None
         else SplitHeadsFunction.apply(projected, heads)
     )
-    return found
+    return parts

@@ -1,12 +1,12 @@
-"""What nobody waits for is computed beside the rest: the slopes of weights.
+"""Asynchronous weight gradients: the gradients of weights are computed on a second CUDA stream.
 
-On its way back a product y = x Wᵀ + b owes three slopes. The layer below waits for the one by x; those by W and b are
-not needed before the optimizer moves them, nor are those of a table of vectors. So they are computed on a second stream
-of the GPU, which works wherever the first one leaves a part of it idle: at the last tiles of a product, between two
-kernels, and all along norms and attention, which wait for memory. Each slope is written to the place where the
-optimizer reads it.
+The backward pass of a linear layer y = x Wᵀ + b computes three gradients. The layer below needs the gradient of x. The
+gradients of W and b, and that of an embedding matrix, are not needed before the optimizer step. So they are computed on
+a second stream of the GPU, which runs wherever the first stream leaves a part of the GPU idle: at the last tiles of a
+matmul, between two kernels, and during norms and attention, which are limited by memory bandwidth. Each gradient is
+written to the tensor from which the optimizer reads it.
 
-The plain twins are `nn.Linear` and `nn.Embedding`, which compute everything one after another; tests compare.
+The definitions are `nn.Linear` and `nn.Embedding`, which compute all gradients one after another; tests compare them.
 """
 
 from __future__ import annotations
@@ -24,54 +24,53 @@ from seq2see.core.devices import kernels_enabled
 from seq2see.kernels.next_norm import NextNorms
 
 MAX_PENDING = 6
-"""Slopes that may be under way: what they are computed from has to stay in memory until then."""
+"""The maximum number of pending gradients: their inputs must stay in memory until they are computed."""
 
 MIN_TABLE_ROWS = 1024
-"""Tokens: of so few kinds some occur so often that the kernel for tables (kernels/embedding_grad.py) is no gain."""
+"""The vocabulary size from which on the embedding kernel (kernels/embedding_grad.py) is faster: in a smaller
+vocabulary, some tokens occur too often."""
 
 MAX_STORED_SUMS = 8
-"""Sums that are kept: who asks for one does so soon, if at all."""
+"""The maximum number of stored bias sums: a sum is used soon, or never."""
 
 SEEDS_PER_DRAW = 64
-"""Drawn at once, because every draw is a kernel."""
+"""The number of seeds that are drawn at once, because every draw is a kernel."""
 
 SumFunction = Callable[..., Tensor]
-"""Gives the sum of these parts, in a new place or in the one that it is given."""
+"""A function of partial sums: it returns their sum, in a new tensor or in the one that is passed."""
 
-_now: list[AsyncWeightGrads] = []
+_active: list[AsyncWeightGrads] = []
 
 
 def current_async_grads() -> AsyncWeightGrads | None:
-    """What works beside the step that is being computed, if anything does."""
-    return _now[-1] if _now else None
+    """The active `AsyncWeightGrads` of the current training step, if there is one."""
+    return _active[-1] if _active else None
 
 
 def grad_sink_of(weight: Tensor, bias: Tensor | None = None) -> GradSink | None:
-    """Who takes the slopes of these two, if anybody does."""
+    """The gradient sink of a weight and its bias, if their gradients are computed asynchronously."""
     async_grads = current_async_grads()
-    if async_grads is None:  # as always in what torch compiles, which knows no identities
+    if async_grads is None:  # always so in compiled code, where tensors have no `id`
         return None
-    names = id(weight), None if bias is None else id(bias)
-    return (
-        GradSink(async_grads, *names) if all(name in async_grads.grads for name in names if name is not None) else None
-    )
+    ids = id(weight), None if bias is None else id(bias)
+    return GradSink(async_grads, *ids) if all(each in async_grads.grads for each in ids if each is not None) else None
 
 
 def precomputed_norm(norm: nn.Module, vectors: Tensor) -> Tensor | None:
-    """What this norm makes of these vectors, if somebody who works beside the step knows it already."""
+    """The output of this norm for these vectors, if an earlier kernel has already computed it."""
     async_grads = current_async_grads()
     return None if async_grads is None else async_grads.next_norms.pop_norm(vectors, norm)
 
 
 class AsyncWeightGrads:
-    """Computes the slopes of weights on a second stream, and puts each into its place. On a CPU there is only one.
+    """Computes weight gradients on a second CUDA stream, and writes each to its tensor; on a CPU there is no stream.
 
-    A weight is known by its `id`. If it has no place yet, what is found first becomes its place; what is there already
-    is added to. `low` are copies in 16 bits of weights that are also used as they are.
+    The keys are the `id` of weights. If a weight has no gradient tensor yet, the first gradient becomes that tensor;
+    later gradients are added to it. `low_precision` holds 16-bit copies of weights that are used in both precisions.
     """
 
-    def __init__(self, device: torch.device, low: Mapping[int, Tensor] | None = None):
-        self.low_precision = low or {}
+    def __init__(self, device: torch.device, low_precision: Mapping[int, Tensor] | None = None):
+        self.low_precision = low_precision or {}
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.grads: dict[int, Tensor | None] = {}
         self.ready: set[int] = set()
@@ -85,160 +84,162 @@ class AsyncWeightGrads:
 
     @contextmanager
     def activate(
-        self, layers: Sequence[nn.Linear | nn.Embedding], places: Mapping[int, Tensor | None]
+        self, layers: Sequence[nn.Linear | nn.Embedding], grads: Mapping[int, Tensor | None]
     ) -> Iterator[None]:
-        """In here these layers leave the slopes of their weights to us; at the end all of them are there."""
+        """Compute the weight gradients of these layers asynchronously in this context; at its end all are complete."""
         from seq2see.kernels.async_layers import async_forward
 
-        self.grads, self.ready, self.use_counts = dict(places), set(), Counter()
+        self.grads, self.ready, self.use_counts = dict(grads), set(), Counter()
         for layer in layers:
             layer.forward = async_forward(layer)  # type: ignore[method-assign, assignment]
-        _now.append(self)
+        _active.append(self)
         try:
             yield
         finally:
-            _now.remove(self)
+            _active.remove(self)
             for layer in layers:
                 del layer.forward
             self.wait()
             self.next_norms.clear()
-            for kept in (self.seeds, self.bias_sums, self.duplicates):
-                kept.clear()
+            for buffer in (self.seeds, self.bias_sums, self.duplicates):
+                buffer.clear()
 
     def seed(self) -> Tensor:
-        """A number that was drawn in this step, and that nobody else gets."""
+        """A random seed for one dropout kernel of this step."""
         if not self.seeds:
             self.seeds = list(torch.randint(2**31, (SEEDS_PER_DRAW, 1), device=self.device).unbind())
         return self.seeds.pop()
 
     def store_duplicate(self, vectors: Tensor, duplicate: Tensor) -> None:
-        """The same vectors once more: whoever reads them second may read these."""
+        """Store a second copy of these vectors in the autograd graph, for their second use."""
         self.duplicates[id(vectors)] = vectors, duplicate
 
     def duplicate_of(self, vectors: Tensor) -> Tensor:
-        """These vectors, as their second reader shall read them."""
+        """The stored second copy of these vectors, or the vectors themselves."""
         return self.duplicates.pop(id(vectors), (vectors, vectors))[1]
 
     @property
     def computed_grads(self) -> dict[int, Tensor]:
-        """All slopes that were found."""
-        return {weight: place for weight, place in self.grads.items() if weight in self.ready and place is not None}
+        """All gradients that were computed in this step."""
+        return {weight: total for weight, total in self.grads.items() if weight in self.ready and total is not None}
 
     def add_grad(self, weight: int, grad: Tensor) -> None:
-        """A slope into its place."""
-        place = self.grads[weight]
-        if place is None:
+        """Add a gradient to the gradient tensor of its weight."""
+        total = self.grads[weight]
+        if total is None:
             self.grads[weight] = grad
         else:
-            (place.add_ if weight in self.ready else place.copy_)(grad)
+            (total.add_ if weight in self.ready else total.copy_)(grad)
         self.ready.add(weight)
 
     def add_matmul_grad(self, weight: int, left: Tensor, right: Tensor) -> None:
-        """The same for a slope that is a product."""
-        place = self.grads[weight]
-        if place is None:
+        """Add a gradient that is a matmul."""
+        total = self.grads[weight]
+        if total is None:
             self.grads[weight] = (left @ right).float()
         else:
-            accumulate_matmul(place, left, right, first=weight not in self.ready)
+            accumulate_matmul(total, left, right, first=weight not in self.ready)
         self.ready.add(weight)
 
-    def add_sum_grad(self, weight: int, parts: Tensor, add_up: SumFunction) -> None:
-        """The same for a slope that is a sum: the first one is written to its place by whoever adds it up."""
-        place = self.grads[weight]
-        if place is None or weight in self.ready:
-            self.add_grad(weight, add_up(parts))
+    def add_sum_grad(self, weight: int, parts: Tensor, sum_function: SumFunction) -> None:
+        """Add a gradient that is a sum; the first one is summed directly into the gradient tensor."""
+        total = self.grads[weight]
+        if total is None or weight in self.ready:
+            self.add_grad(weight, sum_function(parts))
         else:
-            add_up(parts, place)
+            sum_function(parts, total)
             self.ready.add(weight)
 
-    def store_sum(self, grad: Tensor, parts: Tensor, add_up: SumFunction) -> None:
-        """Whoever has found a slope has summed it too, in parts that are to be added up: that is the slope by a bias.
+    def store_sum(self, grad: Tensor, parts: Tensor, sum_function: SumFunction) -> None:
+        """Store the partial sums over rows of a gradient, from the kernel that computed it: they are a bias gradient.
 
-        The sum is kept with its slope, so that no other one can lie there; but not for long, should nobody ask.
+        The gradient is stored with its sums, so that no other tensor can get its address. Unused sums are deleted.
         """
-        self.bias_sums[grad.data_ptr()] = grad, parts, add_up
+        self.bias_sums[grad.data_ptr()] = grad, parts, sum_function
         if len(self.bias_sums) > MAX_STORED_SUMS:
             del self.bias_sums[next(iter(self.bias_sums))]
 
     def sort_tokens(self, tokens: Tensor, size: int) -> list[Tensor]:
-        """These tokens in order, for their slopes; nothing where there are so few kinds that torch's way will do."""
-        computed_grads: list[Tensor] = []
+        """The sorted tokens for the embedding kernel; empty for a small vocabulary, where torch is as fast."""
+        sorted_tokens: list[Tensor] = []
         if kernels_enabled(tokens.device) and tokens.numel() and size > MIN_TABLE_ROWS:
             from seq2see.kernels.embedding_grad import sort_tokens
 
-            self.enqueue(lambda tokens: computed_grads.extend(sort_tokens(tokens)), tokens)
-        return computed_grads
+            self.enqueue(lambda tokens: sorted_tokens.extend(sort_tokens(tokens)), tokens)
+        return sorted_tokens
 
     @torch.no_grad()
-    def enqueue(self, work: Callable[..., object], *given: Tensor) -> None:
-        """Do it as soon as what was asked of the GPU so far is done, and let nobody wait for it."""
+    def enqueue(self, work: Callable[..., object], *inputs: Tensor) -> None:
+        """Run `work` on the second stream, after the current work of the main stream."""
         if self.stream is None:
-            work(*given)
+            work(*inputs)
             return
         if len(self.pending) == MAX_PENDING:
             self._wait(MAX_PENDING // 2)
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
-            work(*given)
-            self.pending.append((self.stream.record_event(), given))
+            work(*inputs)
+            self.pending.append((self.stream.record_event(), inputs))
 
     def wait(self) -> None:
-        """Go on when all is done."""
+        """Let the main stream wait until all pending work is complete."""
         if self.pending:
             self._wait(len(self.pending))
 
     def _wait(self, count: int) -> None:
-        """Go on when the oldest of them are done. Only now is what they were given let go: it may be written over.
+        """Let the main stream wait for the oldest pending work, and release its inputs, whose memory may be reused.
 
-        They are done in turn, so it is enough to wait for the last: every wait for another stream takes a little time.
+        Work completes in order, so one wait for the last is enough: every wait for another stream takes a little time.
         """
-        over = [self.pending.popleft() for _ in range(count)]
-        torch.cuda.current_stream().wait_event(over[-1][0])
+        completed = [self.pending.popleft() for _ in range(count)]
+        torch.cuda.current_stream().wait_event(completed[-1][0])
 
 
 @dataclass(frozen=True)
 class GradSink:
-    """Takes the slopes of a weight and mostly a bias, for whoever has used them and computes its way back."""
+    """Computes the gradients of one weight and its bias, for the backward pass of a layer that uses them."""
 
     async_grads: AsyncWeightGrads
     weight: int
     bias: int | None
 
     def weight_grad(self, grad: Tensor, x: Tensor) -> None:
-        """The slope by W of x Wᵀ, given that by the product."""
+        """The gradient of W for x Wᵀ, from the gradient of its output."""
         self.async_grads.enqueue(lambda grad, x: self.async_grads.add_matmul_grad(self.weight, grad.mT, x), grad, x)
 
-    def weight_and_bias_grad(self, grad: Tensor, x: Tensor, parts: Tensor, add_up: SumFunction) -> None:
-        """The slopes by W and b of x Wᵀ + b, given that by the product, and of what parts its sum over all rows is."""
-        self.async_grads.enqueue(partial(self._put_both, add_up), grad, x, parts)
+    def weight_and_bias_grad(self, grad: Tensor, x: Tensor, parts: Tensor, sum_function: SumFunction) -> None:
+        """The gradients of W and b for x Wᵀ + b, from the gradient of its output and the partial sums of that."""
+        self.async_grads.enqueue(partial(self._add_weight_and_bias_grad, sum_function), grad, x, parts)
 
     def linear_grad(self, grad: Tensor, x: Tensor) -> None:
-        """The same, whether or not somebody knows the sum already.
+        """The gradients of W and b for x Wᵀ + b, with stored partial sums if there are any.
 
-        A recurrent layer multiplies at every time, by little: to go to another stream and back would take longer.
+        A weight that is used several times, as in a recurrent layer, has its gradients computed at once: the matmuls
+        are small, and a second stream would take longer.
         """
-        known = self.async_grads.bias_sums.pop(grad.data_ptr(), None)
+        stored = self.async_grads.bias_sums.pop(grad.data_ptr(), None)
         if self.async_grads.use_counts[self.weight] > 1:
-            self._put_both(plain_sum, grad, x, grad)
-        elif known is not None and (known[0].numel(), known[1].size(-1)) == (grad.numel(), grad.size(-1)):
-            self.weight_and_bias_grad(grad, x, *known[1:])
+            self._add_weight_and_bias_grad(plain_sum, grad, x, grad)
+        elif stored is not None and (stored[0].numel(), stored[1].size(-1)) == (grad.numel(), grad.size(-1)):
+            self.weight_and_bias_grad(grad, x, *stored[1:])
         else:
             self.weight_and_bias_grad(grad, x, grad, sum_rows)
 
     @torch.no_grad()
-    def _put_both(self, add_up: SumFunction, grad: Tensor, x: Tensor, parts: Tensor) -> None:
+    def _add_weight_and_bias_grad(self, sum_function: SumFunction, grad: Tensor, x: Tensor, parts: Tensor) -> None:
         self.async_grads.add_matmul_grad(self.weight, grad.mT, x)
         if self.bias is not None:
-            self.async_grads.add_sum_grad(self.bias, parts, add_up)
+            self.async_grads.add_sum_grad(self.bias, parts, sum_function)
 
     def norm_grad(self, parts: Tensor, grad_branch: Tensor | None) -> None:
-        """The slopes by the weight and bias of a norm, and the sum of that by the part that it has added to the stream.
+        """The gradients of the weight and bias of a norm, from the partial sums of many programs.
 
-        Many programs have found a part of each.
+        The third partial sum is that of `grad_branch`, the gradient of the branch that was added to the stream; it is
+        stored as the bias gradient of the layer below.
         """
-        self.async_grads.enqueue(partial(self._put_norm, grad_branch), parts)
+        self.async_grads.enqueue(partial(self._add_norm_grad, grad_branch), parts)
 
-    def _put_norm(self, grad_branch: Tensor | None, parts: Tensor) -> None:
+    def _add_norm_grad(self, grad_branch: Tensor | None, parts: Tensor) -> None:
         from seq2see.kernels.row_sums import sum_parts
 
         grad_weight, grad_bias = sum_parts(parts[:, :2])
@@ -249,10 +250,10 @@ class GradSink:
             self.async_grads.store_sum(grad_branch, parts[:, 2], sum_parts)
 
     def embedding_grad(self, grad: Tensor, tokens: Tensor, size: int, order: Sequence[Tensor]) -> None:
-        """The slope by a table, given those by the vectors of these tokens: for each token the sum over its vectors."""
-        self.async_grads.enqueue(partial(self._put_table, size), grad, tokens, *order)
+        """The gradient of an embedding matrix: for each token the sum of the gradients of its occurrences."""
+        self.async_grads.enqueue(partial(self._add_embedding_grad, size), grad, tokens, *order)
 
-    def _put_table(self, size: int, grad: Tensor, tokens: Tensor, *order: Tensor) -> None:
+    def _add_embedding_grad(self, size: int, grad: Tensor, tokens: Tensor, *order: Tensor) -> None:
         if not order:
             self.async_grads.add_grad(
                 self.weight, torch.ops.aten.embedding_dense_backward(grad, tokens, size, -1, False)
@@ -260,23 +261,23 @@ class GradSink:
             return
         from seq2see.kernels.embedding_grad import accumulate_embedding_grad
 
-        table = self.async_grads.grads[self.weight]
-        if table is None:
-            table = self.async_grads.grads[self.weight] = grad.new_zeros(size, grad.size(-1), dtype=torch.float32)
+        total = self.async_grads.grads[self.weight]
+        if total is None:
+            total = self.async_grads.grads[self.weight] = grad.new_zeros(size, grad.size(-1), dtype=torch.float32)
         elif self.weight not in self.async_grads.ready:
-            table.zero_()
-        accumulate_embedding_grad(table, grad.flatten(0, -2), *order)
+            total.zero_()
+        accumulate_embedding_grad(total, grad.flatten(0, -2), *order)
         self.async_grads.ready.add(self.weight)
 
-    def scale_grad(self, by: Tensor) -> None:
-        """What was found was found for a slope of 1, and that of the loss is this one."""
-        place = self.async_grads.grads[self.weight]
-        if place is not None:
-            self.async_grads.enqueue(place.mul_, by)
+    def scale_grad(self, factor: Tensor) -> None:
+        """Multiply the gradient, which was computed for a loss gradient of 1, by the actual loss gradient."""
+        total = self.async_grads.grads[self.weight]
+        if total is not None:
+            self.async_grads.enqueue(total.mul_, factor)
 
 
 def accumulate_matmul(total: Tensor, left: Tensor, right: Tensor, first: bool) -> None:
-    """total += left · right, in one go if all are of one number format; the first product is the total."""
+    """total += left @ right, as one operation if all have the same dtype; the first product overwrites the total."""
     if total.dtype == left.dtype:
         total.addmm_(left, right, beta=0 if first else 1)
     elif first:
@@ -286,13 +287,13 @@ def accumulate_matmul(total: Tensor, left: Tensor, right: Tensor, first: bool) -
 
 
 def plain_sum(rows: Tensor, out: Tensor | None = None) -> Tensor:
-    """The sum over the first axis, in float32 and then rounded to wherever it shall be written."""
-    found = rows.sum(0, dtype=torch.float32)
-    return found if out is None else out.copy_(found)
+    """The sum over the first axis in float32, then rounded to the dtype of `out`."""
+    total = rows.sum(0, dtype=torch.float32)
+    return total if out is None else out.copy_(total)
 
 
 def sum_rows(rows: Tensor, out: Tensor | None = None) -> Tensor:
-    """The same by kernels, where there are any."""
+    """The sum over the first axis, with our own kernels if they are enabled."""
     if not kernels_enabled(rows.device):
         return plain_sum(rows, out)
     from seq2see.kernels.row_sums import sum_over_rows

@@ -1,9 +1,9 @@
-"""A token's vector and where it stands, on a GPU, in one kernel: row t of a table times a scale, plus a position.
+"""Token embedding and position encoding on a GPU as one kernel: an embedding times a scale, plus a position vector.
 
-One program takes a row. As torch writes it out, with sines and cosines, it is eight kernels.
+Each program processes one row. In torch, with sinusoidal positions, this is eight kernels.
 
-The plain twin is `TokenEmbedding.at` (models/token_embeddings.py) with the positions of layers/positions.py; a test compares
-them.
+The definition is `TokenEmbedding.embed_at` (models/token_embeddings.py) with the positions of layers/positions.py; a
+test compares them.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class EmbeddingTables:
-    """Vectors (vocab, width) and their scale; and how positions are made.
+    """The embedding matrix (vocab, width) with its scale, and the position encoding.
 
-    `position_kind` is "sines" of the frequencies in `position_table` (width / 2), "table" of as many vectors as there are (longest,
-    width), or "none".
+    `position_kind` is "sinusoidal" with the frequencies `position_table` (width / 2), "learned" with the vectors
+    `position_table` (max_positions, width), or "none".
     """
 
     embeddings: Tensor
@@ -40,28 +40,30 @@ def _embed_tokens(
     POSITIONS: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    """Rounded wherever torch would have stored a number."""
-    row, number = tl.program_id(0), tl.arange(0, WIDTH)
-    token, time, is_number = tl.load(tokens + row), tl.load(position_ids + row), number < width
-    vector = tl.load(embeddings + token * width + number, is_number, 0.0)
+    """Intermediate results are rounded as torch rounds them when it stores them."""
+    row, column = tl.program_id(0), tl.arange(0, WIDTH)
+    token, position_id, inside = tl.load(tokens + row), tl.load(position_ids + row), column < width
+    vector = tl.load(embeddings + token * width + column, inside, 0.0)
     vector = (vector.to(tl.float32) * scale).to(vector.dtype).to(tl.float32)
-    if POSITIONS == "sines":
-        angle = time.to(tl.float32) * tl.load(position_table + number // 2, is_number, 0.0)
-        place = tl.where(number % 2 == 0, tl.sin(angle), tl.cos(angle))
-        vector += place.to(embeddings.dtype.element_ty).to(tl.float32)
-    if POSITIONS == "table":
-        last = tl.minimum(time, max_positions - 1)
-        vector += tl.load(position_table + last * width + number, is_number, 0.0).to(tl.float32)
-    tl.store(out + row * width + number, vector.to(out.dtype.element_ty), is_number)
+    if POSITIONS == "sinusoidal":
+        angle = position_id.to(tl.float32) * tl.load(position_table + column // 2, inside, 0.0)
+        encoding = tl.where(column % 2 == 0, tl.sin(angle), tl.cos(angle))
+        vector += encoding.to(embeddings.dtype.element_ty).to(tl.float32)
+    if POSITIONS == "learned":
+        clamped = tl.minimum(position_id, max_positions - 1)
+        vector += tl.load(position_table + clamped * width + column, inside, 0.0).to(tl.float32)
+    tl.store(out + row * width + column, vector.to(out.dtype.element_ty), inside)
 
 
 def embed_tokens(embedding_tables: EmbeddingTables, tokens: Tensor, position_ids: Tensor) -> Tensor:
-    """Vectors (row, width) of one token a row, each at its own time."""
-    width = embedding_tables.embeddings.size(1)
-    out = embedding_tables.embeddings.new_empty(tokens.size(0), width)
-    max_positions = embedding_tables.position_table.size(0)
+    """Embed one token for each row, at the position of that row: vectors (row, width)."""
+    embeddings, position_table = embedding_tables.embeddings, embedding_tables.position_table
+    width = embeddings.size(1)
+    out = embeddings.new_empty(tokens.size(0), width)
+    max_positions = position_table.size(0)
     _embed_tokens[(tokens.size(0),)](
-        out, tokens.contiguous(), position_ids.contiguous(), embedding_tables.embeddings, embedding_tables.position_table, embedding_tables.scale, width, max_positions,
+        out, tokens.contiguous(), position_ids.contiguous(), embeddings, position_table,
+        embedding_tables.scale, width, max_positions,
         POSITIONS=embedding_tables.position_kind, WIDTH=triton.next_power_of_2(width), num_warps=4,
     )  # fmt: skip
     return out

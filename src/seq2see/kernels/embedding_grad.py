@@ -1,11 +1,11 @@
-"""The slope by a table of vectors: for each token the sum over the slopes by all vectors that it was looked up for.
+"""The gradient of an embedding matrix: for each token, the sum of the gradients of all its occurrences.
 
-Tokens are sorted, so that equal ones stand side by side; the program at the first of each kind adds up all of them,
-always in the same order, and adds the sum to the token's row. Rows of tokens that do not occur are not touched. Sorting
-needs the tokens alone: it is done while the model computes.
+The tokens are sorted, so that equal tokens are adjacent. The program at the first occurrence of a token sums the
+gradients of all its occurrences, always in the same order, and adds the sum to the row of the token. Rows of other
+tokens are neither read nor written. Sorting needs only the tokens, and runs during the forward pass.
 
-The plain twin is torch's own way back of `nn.Embedding`, which makes a table full of zeros each time and adds it to the
-one that is there; a test compares them. Only a GPU can run this file: `triton` comes with torch's builds for one.
+The definition is torch's backward pass of `nn.Embedding`, which creates a dense gradient of zeros each time and adds it
+to the total; a test compares them. This module needs a GPU; the CUDA builds of torch include `triton`.
 """
 
 import torch
@@ -17,32 +17,34 @@ ROWS, COLUMNS = 4, 512
 
 
 @triton.jit
-def _add(table, grad, tokens, order, ends, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """All vectors of one token, if this program stands at the first of them."""
+def _accumulate(embedding_grad, grad, tokens, order, ends, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Sum the gradients of one token, if this program is at its first occurrence."""
     first, column = tl.program_id(0), tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     token = tl.load(tokens + first)
     if (first == 0) | (tl.load(tokens + tl.maximum(first, 1) - 1) != token):
         end = tl.load(ends + first)
         total = tl.zeros((ROWS, COLUMNS), tl.float32)
         for start in range(first, end, ROWS):
-            places = start + tl.arange(0, ROWS)
-            rows = tl.load(order + places, places < end, 0).to(tl.int64)
-            inside = (places < end)[:, None] & (column < width)[None, :]
+            sorted_index = start + tl.arange(0, ROWS)
+            rows = tl.load(order + sorted_index, sorted_index < end, 0).to(tl.int64)
+            inside = (sorted_index < end)[:, None] & (column < width)[None, :]
             total += tl.load(grad + rows[:, None] * width + column[None, :], inside, 0.0).to(tl.float32)
-        place = table + token.to(tl.int64) * width + column
-        known = tl.load(place, column < width, 0.0).to(tl.float32)
-        tl.store(place, (known + tl.sum(total, 0)).to(table.dtype.element_ty), column < width)
+        address = embedding_grad + token.to(tl.int64) * width + column
+        previous = tl.load(address, column < width, 0.0).to(tl.float32)
+        tl.store(address, (previous + tl.sum(total, 0)).to(embedding_grad.dtype.element_ty), column < width)
 
 
 def sort_tokens(tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Tokens sorted, where each of them stood, and for each the place behind the last of its kind."""
+    """The sorted tokens, the original index of each, and for each the index after its last occurrence."""
     tokens, order = tokens.flatten().int().sort(stable=True)
     return tokens, order, torch.searchsorted(tokens, tokens, right=True, out_int32=True)
 
 
-def accumulate_embedding_grad(table: Tensor, grad: Tensor, tokens: Tensor, order: Tensor, ends: Tensor) -> None:
-    """Add slopes by vectors (token, width) to the rows of a table; the rest is what `sort_tokens` gives."""
+def accumulate_embedding_grad(
+    embedding_grad: Tensor, grad: Tensor, tokens: Tensor, order: Tensor, ends: Tensor
+) -> None:
+    """Add the gradients of vectors (token, width) to those of an embedding matrix; the rest is from `sort_tokens`."""
     count, width = grad.shape
-    _add[(count, triton.cdiv(width, COLUMNS))](
-        table, grad, tokens, order, ends, width, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4
+    _accumulate[(count, triton.cdiv(width, COLUMNS))](
+        embedding_grad, grad, tokens, order, ends, width, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4
     )

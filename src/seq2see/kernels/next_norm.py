@@ -1,8 +1,8 @@
-"""Who reads the stream of a stack after whom: found out in one training step, and made use of in the next.
+"""The next norm of a residual stream, learned in one training step, and used to fuse kernels in the next step.
 
-x + f(norm(x)) adds to the stream, and the first thing the next part does is to take the norm of it. Whoever knows that
-norm while adding can compute both in one walk over the vectors (`AddThenNorm`). But a layer does not know what comes
-after it; so it is watched. Should somebody else read the stream this time, the norm is computed when it is asked for.
+In a pre-norm stack, x + f(norm(x)) adds to the stream, and the next sublayer begins with the norm of the sum. One
+kernel can compute both (`AddThenNorm`), if the next norm is known at the sum. A layer has no reference to the layer
+after it, so the order is recorded. If another norm is applied to the stream this time, it is computed as usual.
 """
 
 from __future__ import annotations
@@ -14,30 +14,32 @@ from torch import Tensor, nn
 
 @dataclass
 class NextNorms:
-    """Vectors are known by their `id`, and kept until they are read, so that no others get the same."""
+    """The keys are the `id` of vectors; the vectors are stored until they are used, so that no `id` is reused."""
 
     norm_after: dict[nn.Module, nn.Module] = field(default_factory=dict)
-    """The norm that has read what a layer wrote."""
+    """The norm that was applied to the output of each layer."""
     layer_outputs: dict[int, tuple[Tensor, nn.Module]] = field(default_factory=dict)
+    """The outputs of layers to which no norm was applied yet."""
     normalized: dict[int, tuple[nn.Module, Tensor]] = field(default_factory=dict)
+    """The precomputed norms of such outputs."""
 
     def record_output(self, vectors: Tensor, layer: nn.Module) -> Tensor:
-        """These vectors, which this layer has written."""
+        """Record vectors as the output of a layer, and return them."""
         self.layer_outputs[id(vectors)] = vectors, layer
         return vectors
 
     def store_norm(self, vectors: Tensor, norm: nn.Module, normalized: Tensor) -> None:
-        """What this norm makes of these vectors, in case it is asked."""
+        """Store the precomputed output of a norm for these vectors."""
         self.normalized[id(vectors)] = norm, normalized
 
     def pop_norm(self, vectors: Tensor, norm: nn.Module) -> Tensor | None:
-        """What this norm makes of these vectors, if that is known."""
-        if written := self.layer_outputs.pop(id(vectors), None):
-            self.norm_after[written[1]] = norm
-        known, normalized = self.normalized.pop(id(vectors), (None, None))
-        return normalized if known is norm else None
+        """Return the precomputed output of this norm for these vectors, or None; record the norm after their layer."""
+        if layer_output := self.layer_outputs.pop(id(vectors), None):
+            self.norm_after[layer_output[1]] = norm
+        stored_norm, normalized = self.normalized.pop(id(vectors), (None, None))
+        return normalized if stored_norm is norm else None
 
     def clear(self) -> None:
-        """The step is over; who reads after whom stays known."""
+        """Delete the tensors at the end of a step; the recorded order of layers and norms stays."""
         self.layer_outputs.clear()
         self.normalized.clear()

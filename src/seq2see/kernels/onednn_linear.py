@@ -1,10 +1,10 @@
-"""x Wᵀ + b on a CPU, each way by the library that is quicker at it.
+"""Linear layers on a CPU, with oneDNN or MKL for each matmul, whichever is faster.
 
-torch leaves products of float32 numbers to MKL, which is made for other processors than many of us have. oneDNN, which
-torch brings along as well, is quicker at the way forward and at the slope by x; at the slope by W it is not. A step of
-training is mostly products, so this is most of what can be won on a CPU.
+torch uses MKL for float32 matmuls, which is optimized for processors of one vendor. oneDNN, which torch includes as
+well, is faster for the forward pass and for the gradient of x, but not for the gradient of W. A training step is mostly
+matmuls, so this is the largest possible gain on a CPU.
 
-The plain twin is `nn.Linear`; tests compare.
+The definition is `nn.Linear`; tests compare them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 MIN_MULTIPLICATIONS = 2**26
-"""Multiplications from which on it pays: a small product takes longer to ask for than to compute."""
+"""The number of multiplications from which on oneDNN is faster: below, its overhead is larger than the gain."""
 
 
 def linear_layers(model: nn.Module) -> list[nn.Linear]:
-    """The layers of a model that are products; none where torch was built without oneDNN."""
+    """The linear layers of a model; empty if torch was built without oneDNN."""
     layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
     return layers if torch.backends.mkldnn.is_available() else []
 
 
 @contextmanager
 def use_onednn(layers: Sequence[nn.Linear]) -> Iterator[None]:
-    """In here these layers learn by the quicker library."""
+    """Compute these layers with the faster library in this context."""
     for layer in layers:
         layer.forward = partial(_forward, layer)  # type: ignore[method-assign]
     try:
@@ -43,12 +43,12 @@ def use_onednn(layers: Sequence[nn.Linear]) -> Iterator[None]:
 
 
 def _forward(layer: nn.Linear, vectors: Float[Tensor, "*shape into"]) -> Float[Tensor, "*shape out"]:
-    """What is called in place of a layer's own `forward`."""
+    """The function that replaces the `forward` of a layer."""
     rows = vectors.flatten(0, -2)
     if len(rows) * layer.weight.numel() < MIN_MULTIPLICATIONS:
         return functional.linear(vectors, layer.weight, layer.bias)
-    found: Tensor = OneDNNLinear.apply(rows, layer.weight, layer.bias)
-    return found.view(*vectors.shape[:-1], -1)
+    output: Tensor = OneDNNLinear.apply(rows, layer.weight, layer.bias)
+    return output.view(*vectors.shape[:-1], -1)
 
 
 class OneDNNLinear(torch.autograd.Function):
@@ -62,16 +62,16 @@ class OneDNNLinear(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        (rows, weight), (for_rows, for_weight, for_bias) = ctx.saved_tensors, ctx.needs_input_grad
+        (rows, weight), (needs_rows, needs_weight, needs_bias) = ctx.saved_tensors, ctx.needs_input_grad
         grad_output = grad_output.contiguous()
         return (
-            _linear(grad_output, weight.mT, None) if for_rows else None,
-            grad_output.mT @ rows if for_weight else None,
-            grad_output.sum(0) if for_bias else None,
+            _linear(grad_output, weight.mT, None) if needs_rows else None,
+            grad_output.mT @ rows if needs_weight else None,
+            grad_output.sum(0) if needs_bias else None,
         )
 
 
 def _linear(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """rows · weightᵀ + bias by oneDNN."""
-    found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
-    return found
+    output: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+    return output

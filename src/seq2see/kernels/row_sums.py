@@ -1,7 +1,7 @@
-"""Sums over many rows, as slopes of biases and norms are: each program walks over a slice, and their sums are added up.
+"""Sums over many rows, such as the gradients of biases and norms: each program sums a slice, then these are summed.
 
-Always in the same order, so that the same step gives the same numbers. The plain twin is `rows.sum(0)`; a test compares
-them. Only a GPU can run this file: `triton` comes with torch's builds for one.
+The order is always the same, so that the result is deterministic. The definition is `rows.sum(0)`; a test compares
+them. This module needs a GPU; the CUDA builds of torch include `triton`.
 """
 
 import torch
@@ -11,56 +11,56 @@ from torch import Tensor
 
 ROWS, COLUMNS, WARPS = 4, 512, 4
 SLICE, SLICES = 16, 512
-"""Rows that one program walks over, unless that would make more programs than these for a column."""
-ALL = {"ROWS": 128, "COLUMNS": 32, "STAGES": 4, "num_warps": 8}
-"""For a program that walks over all rows: a strip is as narrow as a line of the cache, so that there are many of them.
+"""The number of rows that one program sums, and the maximum number of slices."""
+ALL_ROWS = {"ROWS": 128, "COLUMNS": 32, "STAGES": 4, "num_warps": 8}
+"""The constants for programs that sum all rows: their columns are one cache line, so that there are many programs.
 
-A compiler that wants few registers asks for a few numbers at a time; so the next tiles are fetched beside (`STAGES`).
+To save registers, the compiler loads a few numbers at a time, so the next tiles are prefetched (`STAGES`).
 """
 
 
-def slice_layout(count: int, slice_: int) -> tuple[int, dict[str, int]]:
-    """In how many slices so many rows are walked over, and what the kernels are compiled for."""
-    slices = min(SLICES, triton.next_power_of_2(triton.cdiv(count, slice_)))
+def slice_layout(count: int, rows_per_slice: int) -> tuple[int, dict[str, int]]:
+    """The number of slices for `count` rows, and the compile-time constants of the kernels."""
+    slices = min(SLICES, triton.next_power_of_2(triton.cdiv(count, rows_per_slice)))
     return slices, {"SLICES": slices, "ROWS": ROWS, "COLUMNS": COLUMNS, "num_warps": WARPS}
 
 
 @triton.jit
 def _sums(
-    sums, rows_, count, width, step,
+    sums, rows, count, width, row_stride,
     SLICES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """The sum over one slice of the rows, which lie `step` numbers apart."""
+    """The sum over one slice of the rows."""
     column, slice_ = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS), tl.program_id(1)
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     for start in tl.range(slice_ * ROWS, count, SLICES * ROWS, num_stages=STAGES):
-        rows = (start + tl.arange(0, ROWS)).to(tl.int64)
-        inside = (rows < count)[:, None] & (column < width)[None, :]
-        total += tl.load(rows_ + rows[:, None] * step + column[None, :], inside, 0.0).to(tl.float32)
+        index = (start + tl.arange(0, ROWS)).to(tl.int64)
+        inside = (index < count)[:, None] & (column < width)[None, :]
+        total += tl.load(rows + index[:, None] * row_stride + column[None, :], inside, 0.0).to(tl.float32)
     tl.store(sums + slice_ * width + column, tl.sum(total, 0).to(sums.dtype.element_ty), column < width)
 
 
 def _reduce(parts: Tensor, out: Tensor | None = None) -> Tensor:
-    """What all programs found: only the first axis may lie anyhow."""
+    """The sum of the partial sums of all programs; the axes after the first must be contiguous."""
     sums = torch.empty_like(parts[0]) if out is None else out
-    given = (sums, parts, len(parts), sums.numel(), parts.stride(0))
-    _sums[(triton.cdiv(sums.numel(), ALL["COLUMNS"]), 1)](*given, SLICES=1, **ALL)
+    inputs = (sums, parts, len(parts), sums.numel(), parts.stride(0))
+    _sums[(triton.cdiv(sums.numel(), ALL_ROWS["COLUMNS"]), 1)](*inputs, SLICES=1, **ALL_ROWS)
     return sums
 
 
-# An operator, which torch.compile leaves as it is (see short_attention.py).
-ADD_UP = "seq2see::add_up"
-torch.library.define(ADD_UP, "(Tensor parts) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
-torch.library.impl(ADD_UP, "default", _reduce)
-torch.library.register_fake(ADD_UP, lambda parts: parts.new_empty(parts.shape[1:]))
+# A custom operator, which torch.compile does not trace into (see short_attention.py).
+SUM_PARTS = "seq2see::sum_parts"
+torch.library.define(SUM_PARTS, "(Tensor parts) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
+torch.library.impl(SUM_PARTS, "default", _reduce)
+torch.library.register_fake(SUM_PARTS, lambda parts: parts.new_empty(parts.shape[1:]))
 
 
 def sum_parts(parts: Tensor, out: Tensor | None = None) -> Tensor:
-    """The sum over the first axis, rounded to wherever it shall be written."""
+    """The sum over the first axis, rounded to the dtype of `out`."""
     if out is not None:
         return _reduce(parts, out)
-    found: Tensor = torch.ops.seq2see.sum_parts(parts)
-    return found
+    total: Tensor = torch.ops.seq2see.sum_parts(parts)
+    return total
 
 
 def sum_over_rows(rows: Tensor, out: Tensor | None = None) -> Tensor:

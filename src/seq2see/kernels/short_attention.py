@@ -1,6 +1,6 @@
-"""Attention over short texts on a GPU, for training: the kernels of short_tiles.py as torch sees them.
+"""Attention for short sequences in training on a GPU: torch operators for the kernels of short_attention_kernels.py.
 
-The plain twin is `eager_attention` in layers/attention.py; a test on a GPU compares output and gradients.
+The definition is `eager_attention` in layers/attention.py; a test compares outputs and gradients.
 """
 
 from typing import Any
@@ -20,40 +20,40 @@ from seq2see.kernels.short_attention_kernels import (
 
 MAX_LENGTH = 128
 HEAD_SIZES = (16, 32, 64)
-"""Numbers a head works on."""
+"""The supported head sizes."""
 MAX_ROWS = 2048
-"""Rows whose sums are added up at once."""
+"""The maximum number of rows whose partial bias sums are stored."""
 
 
 def is_supported(queries: Tensor, keys: Tensor) -> bool:
-    """Whether these can be looked at here: 16-bit numbers, few of them, and a gradient that is wanted."""
-    few = max(queries.size(2), keys.size(2)) <= MAX_LENGTH and queries.size(3) in HEAD_SIZES
-    return few and queries.dtype == keys.dtype == torch.bfloat16 and queries.requires_grad
+    """Whether the kernels support these: bf16, short sequences, a supported head size, and gradients required."""
+    is_small = max(queries.size(2), keys.size(2)) <= MAX_LENGTH and queries.size(3) in HEAD_SIZES
+    return is_small and queries.dtype == keys.dtype == torch.bfloat16 and queries.requires_grad
 
 
-# Operators, which torch.compile leaves as they are; it is told the shapes of what they give. The shorter way to say so,
-# `torch.library.custom_op`, imports the compiler at the first call, even where nothing is compiled: seconds.
-ATTEND, ATTEND_BACKWARD = "seq2see::short_attention", "seq2see::short_attention_slopes"
-SELF_ATTEND, SELF_ATTEND_BACKWARD = "seq2see::short_self_attention", "seq2see::short_self_attention_slopes"
+# Custom operators, which torch.compile does not trace into; it uses the registered shapes of their outputs. The shorter
+# `torch.library.custom_op` imports the compiler at the first call, even if nothing is compiled, which takes seconds.
+ATTEND, ATTEND_BACKWARD = "seq2see::short_attention", "seq2see::short_attention_backward"
+SELF_ATTEND, SELF_ATTEND_BACKWARD = "seq2see::short_self_attention", "seq2see::short_self_attention_backward"
 torch.library.define(
     ATTEND,
-    "(Tensor queries, Tensor keys, Tensor values, Tensor? table, bool causal) -> Tensor",
+    "(Tensor queries, Tensor keys, Tensor values, Tensor? mask, bool causal) -> Tensor",
     tags=torch.Tag.pt2_compliant_tag,
 )
 torch.library.define(
     ATTEND_BACKWARD,
-    "(Tensor slope, Tensor queries, Tensor keys, Tensor values, Tensor? table, bool causal)"
+    "(Tensor grad_output, Tensor queries, Tensor keys, Tensor values, Tensor? mask, bool causal)"
     " -> (Tensor, Tensor, Tensor)",
     tags=torch.Tag.pt2_compliant_tag,
 )
 torch.library.define(
     SELF_ATTEND,
-    "(Tensor together, int heads, Tensor? table, bool causal) -> Tensor",
+    "(Tensor qkv, int heads, Tensor? mask, bool causal) -> Tensor",
     tags=torch.Tag.pt2_compliant_tag,
 )
 torch.library.define(
     SELF_ATTEND_BACKWARD,
-    "(Tensor slope, Tensor together, int heads, Tensor? table, bool causal) -> Tensor",
+    "(Tensor grad_output, Tensor qkv, int heads, Tensor? mask, bool causal) -> Tensor",
     tags=torch.Tag.pt2_compliant_tag,
 )
 
@@ -65,13 +65,13 @@ torch.library.impl(ATTEND, "default", attention_forward)
 def _attend_backward(
     grad_output: Tensor, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    found = (empty_like_heads(queries), empty_like_heads(keys), empty_like_heads(values))
-    attention_backward(found, grad_output, (queries, keys, values), mask, causal)
-    return found
+    grads = (empty_like_heads(queries), empty_like_heads(keys), empty_like_heads(values))
+    attention_backward(grads, grad_output, (queries, keys, values), mask, causal)
+    return grads
 
 
 def _split_qkv(qkv: Tensor, heads: int) -> QKV:
-    """Queries, keys and values out of one product."""
+    """Queries, keys and values as views of one projection."""
     queries, keys, values = qkv.unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
     return queries, keys, values
 
@@ -83,16 +83,18 @@ def _self_attend(qkv: Tensor, heads: int, mask: Tensor | None, causal: bool) -> 
 
 @torch.library.impl(SELF_ATTEND_BACKWARD, "default")
 def _self_attend_backward(grad_output: Tensor, qkv: Tensor, heads: int, mask: Tensor | None, causal: bool) -> Tensor:
-    found = qkv.new_empty(qkv.shape)
-    _fill_qkv_grad(found, grad_output, (qkv, heads, mask, causal))
-    return found
+    grad_qkv = qkv.new_empty(qkv.shape)
+    _fill_qkv_grad(grad_qkv, grad_output, (qkv, heads, mask, causal))
+    return grad_qkv
 
 
-def _fill_qkv_grad(found: Tensor, grad_output: Tensor, given: tuple[Any, ...], sums: BiasSums | None = None) -> None:
-    """The slopes by queries, keys and values that lie side by side."""
-    qkv, heads, mask, causal = given
+def _fill_qkv_grad(
+    grad_qkv: Tensor, grad_output: Tensor, inputs: tuple[Any, ...], sums: BiasSums | None = None
+) -> None:
+    """Compute the gradients of queries, keys and values in the memory layout of one projection."""
+    qkv, heads, mask, causal = inputs
     grad_output = grad_output.unflatten(-1, (heads, -1)).transpose(1, 2)
-    attention_backward(_split_qkv(found, heads), grad_output, _split_qkv(qkv, heads), mask, causal, sums)
+    attention_backward(_split_qkv(grad_qkv, heads), grad_output, _split_qkv(qkv, heads), mask, causal, sums)
 
 
 @torch.library.register_fake(ATTEND)
@@ -127,20 +129,16 @@ def _backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
     async_grads, rows = current_async_grads(), len(grad_output)
     if async_grads is None or rows > MAX_ROWS:
         return *torch.ops.seq2see.short_attention_backward(grad_output, *ctx.saved_tensors, ctx.causal), None, None
-    *parts, mask = ctx.saved_tensors
-    _, heads, length, size = parts[1].shape
-    # Slopes by keys and values lie side by side, as those do if they come out of one product (`Pieces`).
-    both = parts[1].new_empty(rows, length, 2, heads, size)
-    found = (empty_like_heads(parts[0]), *both.permute(2, 0, 3, 1, 4).unbind())
-    grad_queries, grad_keys_values = (
-        grad_output.new_empty(rows, each, heads * size, dtype=torch.float32) for each in (1, 2)
-    )
-    attention_backward(
-        found, grad_output, parts, mask, ctx.causal, (grad_queries[:, 0], grad_keys_values.transpose(0, 1))
-    )
-    async_grads.store_sum(found[0], grad_queries.flatten(1), sum_parts)
-    async_grads.store_sum(both, grad_keys_values.flatten(1), sum_parts)
-    return *found, None, None
+    *qkv, mask = ctx.saved_tensors
+    _, heads, length, size = qkv[1].shape
+    # The gradients of keys and values are adjacent, as keys and values are in their projection (`SplitHeadsFunction`).
+    grad_kv = qkv[1].new_empty(rows, length, 2, heads, size)
+    grads = (empty_like_heads(qkv[0]), *grad_kv.permute(2, 0, 3, 1, 4).unbind())
+    query_sums, kv_sums = (grad_output.new_empty(rows, count, heads * size, dtype=torch.float32) for count in (1, 2))
+    attention_backward(grads, grad_output, qkv, mask, ctx.causal, (query_sums[:, 0], kv_sums.transpose(0, 1)))
+    async_grads.store_sum(grads[0], query_sums.flatten(1), sum_parts)
+    async_grads.store_sum(grad_kv, kv_sums.flatten(1), sum_parts)
+    return *grads, None, None
 
 
 def _save_qkv(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -152,14 +150,14 @@ def _backward_qkv(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
     qkv, mask = ctx.saved_tensors
     async_grads = current_async_grads()
     if async_grads is None or len(grad_output) > MAX_ROWS:
-        found = torch.ops.seq2see.short_self_attention_backward(grad_output, qkv, ctx.heads, mask, ctx.causal)
-        return found, None, None, None
-    found = qkv.new_empty(qkv.shape)
-    grad_qkv_sums = grad_output.new_empty(len(grad_output), 3, grad_output.size(-1), dtype=torch.float32)
-    sums = grad_qkv_sums[:, 0], grad_qkv_sums[:, 1:].transpose(0, 1)
-    _fill_qkv_grad(found, grad_output, (qkv, ctx.heads, mask, ctx.causal), sums)
-    async_grads.store_sum(found, grad_qkv_sums.flatten(1), sum_parts)
-    return found, None, None, None
+        grad_qkv = torch.ops.seq2see.short_self_attention_backward(grad_output, qkv, ctx.heads, mask, ctx.causal)
+        return grad_qkv, None, None, None
+    grad_qkv = qkv.new_empty(qkv.shape)
+    qkv_sums = grad_output.new_empty(len(grad_output), 3, grad_output.size(-1), dtype=torch.float32)
+    sums = qkv_sums[:, 0], qkv_sums[:, 1:].transpose(0, 1)
+    _fill_qkv_grad(grad_qkv, grad_output, (qkv, ctx.heads, mask, ctx.causal), sums)
+    async_grads.store_sum(grad_qkv, qkv_sums.flatten(1), sum_parts)
+    return grad_qkv, None, None, None
 
 
 torch.library.register_autograd(ATTEND, _backward, setup_context=_save)
@@ -167,10 +165,10 @@ torch.library.register_autograd(SELF_ATTEND, _backward_qkv, setup_context=_save_
 
 
 def short_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-    """The weighted sum of the values; `mask` says who may look where, True: may."""
+    """The weighted sum of the values; `mask` is True where a query may attend to a key."""
     return torch.ops.seq2see.short_attention(queries, keys, values, mask, causal)
 
 
 def short_self_attention(qkv: Tensor, heads: int, mask: Tensor | None, causal: bool) -> Tensor:
-    """The same for queries, keys and values that lie side by side: so do their slopes, and nobody has to join them."""
+    """Self-attention of one projection; its gradient has the same memory layout, so it needs no concatenation."""
     return torch.ops.seq2see.short_self_attention(qkv, heads, mask, causal)

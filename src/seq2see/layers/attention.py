@@ -63,9 +63,9 @@ def fused_attention(queries: Queries, keys: Keys, values: Keys, attention_mask: 
     if prefer_eager(queries, keys, attention_mask):
         return eager_attention(queries, keys, values, attention_mask)
     if attention_mask.attention_bias is not None:
-        mask = attention_mask.to_dense(queries.size(-2), keys.size(-2), queries.device)
+        dense_mask = attention_mask.to_dense(queries.size(-2), keys.size(-2), queries.device)
         attention_bias = attention_mask.attention_bias.to(queries.dtype).masked_fill(
-            ~mask, torch.finfo(queries.dtype).min / 2
+            ~dense_mask, torch.finfo(queries.dtype).min / 2
         )
         return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=attention_bias)
     if attention_mask.causal and attention_mask.mask is None:

@@ -1,1 +1,1 @@
-"""How good an output is: BLEU, chrF, perplexity, accuracy, alignment error; and is a difference real."""
+"""Metrics: BLEU, chrF, perplexity, accuracy, alignment error rate and others, and the significance of differences."""

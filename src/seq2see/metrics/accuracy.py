@@ -1,7 +1,7 @@
-"""Accuracy: which share of the answers is right, token by token or sentence by sentence.
+"""Accuracy: the share of correct predictions, by token or by sentence.
 
-The result keeps its two counts, so that batches can be added up: the mean of the batches' shares would
-give a token in a small batch more weight than one in a large batch.
+The result stores its two counts, so that batches can be summed: the mean of the accuracies of batches would weight a
+token in a small batch more than one in a large batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from seq2see.metrics.checks import check_same_length
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Right answers among those that were asked for.
+    """The number of correct predictions and the number of all predictions.
 
     >>> print(Accuracy(3, 4) + Accuracy(0, 1))
     60.0 % (3 of 5)
@@ -30,9 +30,9 @@ class Accuracy:
 
     @property
     def value(self) -> float:
-        """The share of right answers, between 0 and 1."""
+        """The share of correct predictions, between 0 and 1."""
         if self.total == 0:
-            raise UserError("An accuracy needs at least one answer, but none was asked for.")
+            raise UserError("An accuracy needs at least one prediction, but there are none.")
         return self.correct / self.total
 
     def __add__(self, other: Accuracy) -> Accuracy:
@@ -43,16 +43,16 @@ class Accuracy:
 
 
 def token_accuracy(predictions: Int[Tensor, "row ..."], labels: Int[Tensor, "row ..."]) -> Accuracy:
-    """How many labels were predicted, the real past given at each step (teacher forcing)."""
+    """The accuracy of next-token predictions with teacher forcing; labels with IGNORE_INDEX are not counted."""
     if predictions.shape != labels.shape:
         raise ValueError(f"predictions {tuple(predictions.shape)} but labels {tuple(labels.shape)}")
-    total = labels != IGNORE_INDEX
-    correct = (predictions == labels) & total
-    return Accuracy(int(correct.sum()), int(total.sum()))
+    label_mask = labels != IGNORE_INDEX
+    is_correct = (predictions == labels) & label_mask
+    return Accuracy(int(is_correct.sum()), int(label_mask.sum()))
 
 
 def sentence_accuracy(outputs: Sequence[object], references: Sequence[object]) -> Accuracy:
-    """How many outputs equal their reference exactly: strings, or lists of tokens."""
+    """The share of outputs that equal their reference exactly; both are strings or lists of tokens."""
     check_same_length(outputs, references)
-    equal = [output == reference for output, reference in zip(outputs, references, strict=True)]
-    return Accuracy(sum(equal), len(equal))
+    is_equal = [output == reference for output, reference in zip(outputs, references, strict=True)]
+    return Accuracy(sum(is_equal), len(is_equal))

@@ -1,8 +1,8 @@
-"""Does attention find the words that translate each other? Attention read as a word alignment, and scored.
+"""Word alignment from attention, and the alignment error rate (Och & Ney 2003).
 
-A target word is linked to the source word it looks at most; the links are compared with a gold alignment
-by the alignment error rate (Och & Ney 2003). Models work with pieces and gold alignments with words, so
-attention is first carried over from pieces to words.
+A target word is linked to the source word with the highest attention weight; the links are compared with a gold
+alignment. Models use subword tokens and gold alignments use words, so the attention weights of tokens are first
+converted to weights of words.
 """
 
 from __future__ import annotations
@@ -21,63 +21,62 @@ Link = tuple[int, int]
 """(source word, target word), both counted from 0."""
 
 WordIds = Sequence[int | None]
-"""For each piece the word it belongs to; None for <bos>, <eos> and other tokens that are no word."""
+"""For each token the index of its word; None for <bos>, <eos> and other special tokens."""
 
 
 @dataclass(frozen=True)
 class GoldAlignment:
-    """What annotators say: links that must be there (S), and all links that are not wrong (P, holds S)."""
+    """The links of annotators: sure links (S), and possible links (P, which includes S)."""
 
     sure: frozenset[Link]
     possible: frozenset[Link]
 
     @staticmethod
     def of(sure: Iterable[Link], possible: Iterable[Link] = ()) -> GoldAlignment:
-        """Gold from lists of links; a sure link need not be repeated among the possible ones."""
-        certain = frozenset((source, target) for source, target in sure)
-        return GoldAlignment(certain, certain | frozenset((source, target) for source, target in possible))
+        """Create a gold alignment from lists of links; sure links are added to the possible ones."""
+        sure_links = frozenset((source, target) for source, target in sure)
+        return GoldAlignment(sure_links, sure_links | frozenset((source, target) for source, target in possible))
 
     @property
     def target_words(self) -> list[int]:
-        """Target words that have a counterpart; the others have nothing right to look at."""
+        """The target words with at least one gold link; for the other words no alignment is right."""
         return sorted({target for _, target in self.possible})
 
 
 @dataclass(frozen=True)
 class SentenceAttention:
-    """The attention in one sentence, and the words that its pieces belong to.
+    """The attention weights of one sentence, and the words of its tokens.
 
-    A row of `weights` belongs to the target piece that is being *written* while the model looks there.
+    A row of `weights` belongs to the target token that the model *predicts* with these weights.
     """
 
-    weights: Tensor | NDArray[Any]  # ... target piece, source piece
+    weights: Tensor | NDArray[Any]  # ... target token, source token
     source_words: WordIds
     target_words: WordIds
 
 
 def word_attention(sentence: SentenceAttention) -> NDArray[np.float64]:
-    """Attention between words (..., target word, source word).
+    """The attention weights between words (..., target word, source word).
 
-    A source word gets what all its pieces get together: attention is a share, and shares add up. A
-    target word has as many rows as pieces, each a complete share, so they are averaged. What goes to
-    special tokens is left out.
+    The weight of a source word is the sum of the weights of its tokens, because the weights of a row sum to 1. A target
+    word has one row for each of its tokens, and these rows are averaged. Weights of special tokens are ignored.
     """
     weights = as_array(sentence.weights)
     if weights.shape[-2:] != (len(sentence.target_words), len(sentence.source_words)):
         raise ValueError(
             f"weights {weights.shape} but {len(sentence.target_words)} target and "
-            f"{len(sentence.source_words)} source pieces"
+            f"{len(sentence.source_words)} source tokens"
         )
     source, target = _membership(sentence.source_words), _membership(sentence.target_words)
-    pieces = np.maximum(target.sum(axis=1, keepdims=True), 1)  # a word without pieces keeps a row of zeros
-    return (target / pieces) @ weights @ source.T
+    token_counts = np.maximum(target.sum(axis=1, keepdims=True), 1)  # a word without tokens has a row of zeros
+    return (target / token_counts) @ weights @ source.T
 
 
 def align(sentence: SentenceAttention, gold: GoldAlignment) -> set[Link]:
-    """Link each target word that has a counterpart in gold to the source word it looks at most."""
+    """Link each target word with a gold link to the source word with the highest attention weight."""
     words = word_attention(sentence)
     if words.ndim != 2:
-        raise ValueError(f"one attention map is aligned at a time, not {words.shape}")
+        raise ValueError(f"`align` needs one attention map (target, source), but the shape is {words.shape}")
     if words.shape[1] == 0:
         return set()
     best = words.argmax(axis=1)
@@ -104,91 +103,94 @@ def error_rate(sure_hits: int, possible_hits: int, predicted: int, sure: int) ->
 
 @dataclass(frozen=True)
 class HeadSelection:
-    """Which heads of which layer are read as the alignment; found on validation data, used on test data."""
+    """The layer and the heads whose mean attention is the alignment; they are selected on validation data."""
 
     layer: int
     heads: tuple[int, ...]
     error_rate: float
-    """Alignment error rate on the sentences it was chosen on."""
+    """The alignment error rate on the sentences of the selection."""
 
     @staticmethod
     def of(state: dict[str, Any]) -> HeadSelection:
-        """The inverse of `dataclasses.asdict`, also after a journey through JSON."""
+        """The inverse of `dataclasses.asdict`; values may come from JSON."""
         return HeadSelection(int(state["layer"]), tuple(map(int, state["heads"])), float(state["error_rate"]))
 
 
 def select_heads(
-    sentences: Sequence[SentenceAttention], golds: Sequence[GoldAlignment], most_heads: int = 3
+    sentences: Sequence[SentenceAttention], golds: Sequence[GoldAlignment], max_heads: int = 3
 ) -> HeadSelection:
-    """The layer and heads whose mean attention aligns best; weights are (layer, head, target, source).
+    """Find the layer and heads whose mean attention aligns best; weights are (layer, head, target, source).
 
-    In each layer three kinds of candidates compete: every head alone, the mean of all heads, and a few
-    heads found greedily (start with the best, add the one that helps most while one helps). Of equally
-    good candidates the first wins, so a single head is preferred to several.
+    The candidates of each layer are every single head, the mean of all heads, and a greedy selection: it starts with
+    the best head and adds the head that lowers the error rate most, as long as one does. Among equally good candidates
+    the first one is selected, so a single head is preferred to several.
     """
-    table = _Table.of(sentences, golds)
+    table = _AlignmentTable.of(sentences, golds)
     layers, heads = table.weights.shape[:2]
     best = HeadSelection(-1, (), float("inf"))
     for layer in range(layers):
-        singles = [table.choice(layer, (head,)) for head in range(heads)]
-        grown = _add_heads(table, min(singles, key=_error), heads, most_heads)
-        best = min([best, *singles, table.choice(layer, tuple(range(heads))), grown], key=_error)
+        singles = [table.evaluate(layer, (head,)) for head in range(heads)]
+        greedy = _add_heads(table, min(singles, key=_error), heads, max_heads)
+        best = min([best, *singles, table.evaluate(layer, tuple(range(heads))), greedy], key=_error)
     return best
 
 
-def score_heads(choice: HeadSelection, sentences: Sequence[SentenceAttention], golds: Sequence[GoldAlignment]) -> float:
-    """The alignment error rate of heads that were chosen before, on other sentences."""
-    return _Table.of(sentences, golds).choice(choice.layer, choice.heads).error_rate
+def score_heads(
+    selection: HeadSelection, sentences: Sequence[SentenceAttention], golds: Sequence[GoldAlignment]
+) -> float:
+    """The alignment error rate of selected heads on other sentences."""
+    return _AlignmentTable.of(sentences, golds).evaluate(selection.layer, selection.heads).error_rate
 
 
-def _add_heads(table: _Table, choice: HeadSelection, heads: int, most_heads: int) -> HeadSelection:
-    while len(choice.heads) < min(most_heads, heads):
-        others = [head for head in range(heads) if head not in choice.heads]
-        longer = min((table.choice(choice.layer, (*choice.heads, head)) for head in others), key=_error)
-        if longer.error_rate >= choice.error_rate:
+def _add_heads(table: _AlignmentTable, selection: HeadSelection, heads: int, max_heads: int) -> HeadSelection:
+    while len(selection.heads) < min(max_heads, heads):
+        other_heads = [head for head in range(heads) if head not in selection.heads]
+        candidates = (table.evaluate(selection.layer, (*selection.heads, head)) for head in other_heads)
+        best = min(candidates, key=_error)
+        if best.error_rate >= selection.error_rate:
             break
-        choice = longer
-    return choice
+        selection = best
+    return selection
 
 
-def _error(choice: HeadSelection) -> float:
-    return choice.error_rate
+def _error(selection: HeadSelection) -> float:
+    return selection.error_rate
 
 
 @dataclass(frozen=True)
-class _Table:
-    """The scored target words of all sentences under each other, so that a candidate costs one argmax."""
+class _AlignmentTable:
+    """The target words of all sentences in one table, so that evaluating a candidate is one argmax."""
 
     weights: NDArray[np.float64]  # layer, head, row, source word; -1 where a sentence has no such word
     is_sure: NDArray[np.bool_]  # row, source word
     is_possible: NDArray[np.bool_]
-    sure: int  # |S|, with the links of words that got no row
+    sure: int  # |S|, including the links of words without a row
 
     @staticmethod
-    def of(sentences: Sequence[SentenceAttention], golds: Sequence[GoldAlignment]) -> _Table:
-        pieces = []  # for each sentence: its attention between words, and the rows that are scored
+    def of(sentences: Sequence[SentenceAttention], golds: Sequence[GoldAlignment]) -> _AlignmentTable:
+        parts = []  # for each sentence: its word attention, the target words with gold links, and the gold alignment
         for sentence, gold in zip(sentences, golds, strict=True):
             words = word_attention(sentence)
-            scored = [target for target in gold.target_words if target in sentence.target_words]
-            if scored and words.shape[-1]:
-                pieces.append((words[..., scored, :], scored, gold))
-        if not pieces:
-            raise UserError("Heads cannot be chosen: none of these sentences has gold links.")
-        rows = sum(len(scored) for _, scored, _ in pieces)
-        width = max(words.shape[-1] for words, _, _ in pieces)
-        weights = np.full((*pieces[0][0].shape[:2], rows, width), -1.0)
+            targets = [target for target in gold.target_words if target in sentence.target_words]
+            if targets and words.shape[-1]:
+                parts.append((words[..., targets, :], targets, gold))
+        if not parts:
+            raise UserError("Heads cannot be selected: none of these sentences has gold links.")
+        rows = sum(len(targets) for _, targets, _ in parts)
+        width = max(words.shape[-1] for words, _, _ in parts)
+        weights = np.full((*parts[0][0].shape[:2], rows, width), -1.0)
         is_sure, is_possible = np.zeros((rows, width), dtype=bool), np.zeros((rows, width), dtype=bool)
         start = 0
-        for words, scored, gold in pieces:
-            weights[:, :, start : start + len(scored), : words.shape[-1]] = words
-            row_of = {target: start + place for place, target in enumerate(scored)}
+        for words, targets, gold in parts:
+            weights[:, :, start : start + len(targets), : words.shape[-1]] = words
+            row_of = {target: start + index for index, target in enumerate(targets)}
             _mark(is_sure, gold.sure, row_of)
             _mark(is_possible, gold.possible, row_of)
-            start += len(scored)
-        return _Table(weights, is_sure, is_possible, sum(len(gold.sure) for gold in golds))
+            start += len(targets)
+        return _AlignmentTable(weights, is_sure, is_possible, sum(len(gold.sure) for gold in golds))
 
-    def choice(self, layer: int, heads: tuple[int, ...]) -> HeadSelection:
-        """These heads with their alignment error rate."""
+    def evaluate(self, layer: int, heads: tuple[int, ...]) -> HeadSelection:
+        """Return these heads with their alignment error rate."""
         best = self.weights[layer, list(heads)].mean(axis=0).argmax(axis=1)
         rows = np.arange(len(best))
         sure_hits, possible_hits = self.is_sure[rows, best].sum(), self.is_possible[rows, best].sum()
@@ -197,19 +199,19 @@ class _Table:
 
 def _mark(table: NDArray[np.bool_], links: Iterable[Link], row_of: dict[int, int]) -> None:
     for source, target in links:
-        if target in row_of and source < table.shape[1]:  # pieces that were cut off have no row or column
+        if target in row_of and source < table.shape[1]:  # truncated words have no row or column
             table[row_of[target], source] = True
 
 
 def as_array(weights: Tensor | NDArray[Any]) -> NDArray[np.float64]:
-    """A tensor of any device and precision, or an array, as a float64 array."""
+    """Convert a tensor of any device and precision, or an array, to a float64 array."""
     if isinstance(weights, Tensor):
         return weights.detach().double().cpu().numpy()
     return np.asarray(weights, dtype=np.float64)
 
 
 def _membership(word_ids: WordIds) -> NDArray[np.float64]:
-    """(word, piece): 1 where the piece belongs to the word; a matrix product with it adds up pieces."""
+    """A matrix (word, token), 1 where the token belongs to the word; multiplication by it sums the tokens of a word."""
     count = max((word for word in word_ids if word is not None), default=-1) + 1
     words = np.array([-1 if word is None else word for word in word_ids], dtype=np.int64)
     return (np.arange(count)[:, None] == words).astype(np.float64)

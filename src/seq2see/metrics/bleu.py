@@ -1,7 +1,7 @@
-"""BLEU and chrF as the field reports them: computed by sacrebleu, each with the signature that explains it.
+"""BLEU and chrF, computed by sacrebleu and reported with their signatures.
 
-A BLEU without its signature (case, tokenization, smoothing, version) cannot be compared with another
-(Post 2018), so a `Score` always carries one. `d2l_bleu.py` has the same sum written out to be read.
+BLEU scores cannot be compared without their signatures (case, tokenization, smoothing, version; Post 2018), so a
+`Score` always contains one. `d2l_bleu.py` contains the same computation in readable form.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sacrebleu.metrics import BLEU, CHRF
 from seq2see.metrics.checks import check_same_length
 
 BleuTokenizer = Literal["13a", "zh", "char", "intl", "none"]
-"""How sacrebleu cuts text into words: `13a` for languages with spaces, `zh` for Chinese targets."""
+"""The tokenizers of sacrebleu: `13a` for languages with spaces, `zh` for Chinese targets."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A number between 0 and 100, what it is called, and how exactly it was computed."""
+    """The name of a metric, its value between 0 and 100, and its signature, which defines the computation."""
 
     name: str
     value: float
@@ -37,7 +37,7 @@ def corpus_bleu(
     tokenize: BleuTokenizer = "13a",
     all_references: Sequence[Sequence[str]] = (),
 ) -> Score:
-    """BLEU of a whole test set (Papineni et al. 2002), cased, one reference for each output, or all of its `all_references`.
+    """BLEU of a test set (Papineni et al. 2002), cased, with one reference for each output or with `all_references`.
 
     >>> round(corpus_bleu(["The cat sat on the mat."], ["The cat sat on the mat."]).value, 9)
     100.0
@@ -47,18 +47,18 @@ def corpus_bleu(
     if not all_references:
         return _score("BLEU", metric, outputs, references)
     check_same_length(outputs, all_references)
-    sets = [list(each) for each in zip_longest(*all_references)]  # sacrebleu passes over what is missing
+    sets = [list(each) for each in zip_longest(*all_references)]  # sacrebleu ignores missing references
     return Score("BLEU", float(metric.corpus_score(list(outputs), sets).score), str(metric.get_signature()))
 
 
 def corpus_chrf(outputs: Sequence[str], references: Sequence[str]) -> Score:
-    """chrF2 of a whole test set (Popović 2015): n-grams of characters, so no tokenization is chosen."""
+    """chrF2 of a test set (Popović 2015): it counts n-grams of characters, so it needs no tokenizer."""
     check_same_length(outputs, references)
     return _score("chrF2", CHRF(), outputs, references)
 
 
 def sentence_chrf(outputs: Sequence[str], references: Sequence[str]) -> list[float]:
-    """chrF2 of each row by itself, to sort a table by: BLEU would need 4-grams, which a short row does not have."""
+    """chrF2 of each output, for sorting a table: BLEU needs 4-grams, which a short output does not contain."""
     check_same_length(outputs, references)
     metric = CHRF()
     pairs = zip(outputs, references, strict=True)
@@ -66,6 +66,6 @@ def sentence_chrf(outputs: Sequence[str], references: Sequence[str]) -> list[flo
 
 
 def _score(name: str, metric: BLEU | CHRF, outputs: Sequence[str], references: Sequence[str]) -> Score:
-    # sacrebleu wants a list of reference sets; here each output has exactly one reference.
+    # sacrebleu expects a list of reference sets; here each output has exactly one reference.
     value = metric.corpus_score(list(outputs), [list(references)]).score
     return Score(name, float(value), str(metric.get_signature()))

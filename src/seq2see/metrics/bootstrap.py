@@ -1,11 +1,11 @@
-"""Is system B really better than A, or was it lucky with these examples? Paired bootstrap (Koehn 2004).
+"""Paired bootstrap (Koehn 2004): is system B significantly better than A, or is the difference due to chance?
 
-The test set is one sample of the sentences that could have been asked. Drawing many new sets of the same
-size from it, with replacement, shows how much the scores would move; drawing the *same* sentences for both
-systems leaves only the difference between them.
+The test set is one sample of all possible sentences. Many new sets of the same size are drawn from it with replacement;
+their scores show the variance. The *same* sentences are drawn for both systems, so that only the difference between the
+systems remains.
 
-sacrebleu has such a test, but takes its seed from an environment variable and tests the absolute
-difference; here the seed is an argument and the question is Koehn's: how often does the better one lose?
+sacrebleu has such a test, but reads its seed from an environment variable and tests the absolute difference. Here the
+seed is an argument, and the test is Koehn's: how often is the better system not better on a resampled set?
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from seq2see.metrics.bleu import BleuTokenizer
 from seq2see.metrics.checks import check_same_length
 
 MAX_NGRAM_ORDER = 4
-"""BLEU counts n-grams up to this length."""
+"""The maximum n-gram order of BLEU."""
 
 
 @dataclass(frozen=True)
 class BootstrapScore:
-    """The score of one system on the real test set, and over the resampled ones."""
+    """The score of one system on the test set, and its mean and 95 % interval over the resampled sets."""
 
     score: float
     mean: float
@@ -45,9 +45,9 @@ class PairedBootstrap:
     first: BootstrapScore
     second: BootstrapScore
     difference: BootstrapScore
-    """second - first: its interval says how large the gain is, the p-value only whether there is one."""
+    """second - first: its interval shows the size of the gain, the p-value only whether there is one."""
     p_value: float
-    """Share of resampled sets on which the better system is not better (one-sided)."""
+    """The share of resampled sets on which the better system is not better (one-sided)."""
     signature: str
 
     def __str__(self) -> str:
@@ -76,10 +76,10 @@ def paired_bootstrap_of_runs(
     samples: int = 1000,
     tokenize: BleuTokenizer = "13a",
 ) -> PairedBootstrap:
-    """Compare two systems that were trained several times, say with three seeds; each counts by its mean BLEU.
+    """Compare the mean BLEU of two systems that were trained several times, for example with three seeds.
 
-    All runs are asked the same resampled sentences. Putting the outputs of several runs under each other
-    instead would pretend that there were that many more sentences, and give too small a p-value.
+    All runs are evaluated on the same resampled sentences. Concatenating the outputs of several runs instead would
+    treat them as independent sentences, and the p-value would be too small.
     """
     for outputs in (*first, *second):
         check_same_length(outputs, references)
@@ -95,33 +95,33 @@ def paired_bootstrap_of_runs(
 def paired_bootstrap_accuracy(
     first: NDArray[np.int64], second: NDArray[np.int64], *, seed: int, samples: int = 1000
 ) -> PairedBootstrap:
-    """Compare how much of their answers two systems got right, in percent.
+    """Compare the accuracies of two systems in percent.
 
-    Both are (example, 2): how many answers of each example were right, and of how many; a sentence has a tag for each
-    word, and its words are drawn together, because they are not independent.
+    Both inputs are (example, 2): the number of correct predictions and of all predictions of each example. In tagging,
+    an example is a sentence: its words are drawn together, because they are not independent.
     """
     counts = _resample_counts(len(first), samples, seed)
-    scores = [_shares(np.vstack([each.sum(axis=0), counts @ each])) for each in (first, second)]
+    scores = [_accuracies(np.vstack([each.sum(axis=0), counts @ each])) for each in (first, second)]
     return _compare(scores[0], scores[1], f"accuracy|bs:{samples}|seed:{seed}")
 
 
-def _shares(sums: NDArray[np.int64]) -> tuple[float, NDArray[np.float64]]:
-    shares = 100 * sums[:, 0] / np.maximum(sums[:, 1], 1)
-    return float(shares[0]), shares[1:]
+def _accuracies(sums: NDArray[np.int64]) -> tuple[float, NDArray[np.float64]]:
+    accuracies = 100 * sums[:, 0] / np.maximum(sums[:, 1], 1)
+    return float(accuracies[0]), accuracies[1:]
 
 
 def _resample_counts(examples: int, samples: int, seed: int) -> NDArray[np.int64]:
-    """(sample, example): how often each was drawn; the same draws serve all systems."""
+    """How often each example is drawn in each sample (sample, example); all systems use the same draws."""
     return generator(seed, "bootstrap").multinomial(examples, np.full(examples, 1 / examples), size=samples)
 
 
 def _compare(
     first: tuple[float, NDArray[np.float64]], second: tuple[float, NDArray[np.float64]], signature: str
 ) -> PairedBootstrap:
-    """Two systems by their scores on the real set, and on each resampled set."""
+    """Compare two systems by their scores on the test set and on each resampled set."""
     observed, gains = second[0] - first[0], second[1] - first[1]
     not_better = (gains <= 0) if observed >= 0 else (gains >= 0)
-    # The real test set is one more set on which the question was asked, so p is never 0.
+    # The test set itself counts as one more sample, so p is never 0.
     p_value = (int(not_better.sum()) + 1) / (len(gains) + 1)
     return PairedBootstrap(_summary(*first), _summary(*second), _summary(observed, gains), p_value, signature)
 
@@ -129,14 +129,14 @@ def _compare(
 def _mean_scores(
     metric: BLEU, runs: Sequence[Sequence[str]], references: Sequence[str], counts: NDArray[np.int64]
 ) -> tuple[float, NDArray[np.float64]]:
-    """The mean BLEU of some runs on the real set, and on each resampled set."""
+    """The mean BLEU of several runs on the test set, and on each resampled set."""
     scores = [_scores(metric, sentence_statistics(metric, outputs, references), counts) for outputs in runs]
     observed, resampled = zip(*scores, strict=True)
     return sum(observed) / len(observed), np.mean(resampled, axis=0)
 
 
 def sentence_statistics(metric: BLEU, outputs: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
-    """What BLEU needs of each sentence: output length, reference length, matches and totals by order."""
+    """The statistics of each sentence for BLEU: output length, reference length, matches and totals by order."""
     rows = []
     for output, reference in zip(outputs, references, strict=True):
         score = metric.corpus_score([output], [[reference]])
@@ -147,7 +147,7 @@ def sentence_statistics(metric: BLEU, outputs: Sequence[str], references: Sequen
 def _scores(
     metric: BLEU, statistics: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[float, NDArray[np.float64]]:
-    """BLEU of the real set, and of each resampled set: sums of statistics, since BLEU is of a corpus."""
+    """BLEU of the test set and of each resampled set, from sums of sentence statistics."""
     sums = np.vstack([statistics.sum(axis=0), counts @ statistics]).tolist()
     scores = [
         BLEU.compute_bleu(

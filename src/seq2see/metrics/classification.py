@@ -1,8 +1,8 @@
-"""How well labels are told apart: which was taken for which, and what follows from that for each of them.
+"""Classification metrics: the confusion matrix, and precision, recall and F1 of each label.
 
-Of one label, precision is the share of its answers that are right, recall the share of its cases that are found, and F1
-their harmonic mean (van Rijsbergen 1979, chapter 7). Accuracy hides a rare label that is never found; macro F1, the
-plain mean over the labels, does not.
+Precision is the share of the predictions of a label that are correct, recall is the share of its examples that are
+found, and F1 is their harmonic mean (van Rijsbergen 1979, chapter 7). Accuracy does not show that a rare label is never
+found; macro F1, the unweighted mean over the labels, does.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from seq2see.metrics.checks import check_same_length
 
 @dataclass(frozen=True)
 class PrecisionRecallF1:
-    """What is known of one label."""
+    """The metrics of one label."""
 
     precision: float
-    """0 if the label was never answered."""
+    """0 if the label is never predicted."""
     recall: float
-    """0 if there was no case of it."""
+    """0 if there is no example of the label."""
     support: int
-    """How many cases of it there were."""
+    """The number of examples of the label."""
 
     @property
     def f1(self) -> float:
@@ -35,9 +35,9 @@ class PrecisionRecallF1:
 
 @dataclass(frozen=True)
 class ConfusionMatrix:
-    """How often each label (row) was taken for each label (column).
+    """How often each label (row) is predicted as each label (column).
 
-    >>> Confusion.of(["a", "b"], truths=["a", "a", "b"], answers=["a", "b", "b"]).counts
+    >>> ConfusionMatrix.of(["a", "b"], references=["a", "a", "b"], predictions=["a", "b", "b"]).counts
     ((1, 1), (0, 1))
     """
 
@@ -45,40 +45,40 @@ class ConfusionMatrix:
     counts: tuple[tuple[int, ...], ...]
 
     @staticmethod
-    def of(labels: Sequence[str], references: Sequence[str], answers: Sequence[str]) -> ConfusionMatrix:
-        """Count answers to cases whose truth is known."""
-        check_same_length(answers, references)
-        found = Counter(zip(references, answers, strict=True))
-        if strange := {label for pair in found for label in pair} - set(labels):
-            raise UserError(f"{min(strange)!r} is none of the labels.")
-        return ConfusionMatrix(tuple(labels), tuple(tuple(found[row, column] for column in labels) for row in labels))
+    def of(labels: Sequence[str], references: Sequence[str], predictions: Sequence[str]) -> ConfusionMatrix:
+        """Count the pairs of reference and prediction."""
+        check_same_length(predictions, references)
+        pairs = Counter(zip(references, predictions, strict=True))
+        if unknown := {label for pair in pairs for label in pair} - set(labels):
+            raise UserError(f"{min(unknown)!r} is none of the labels.")
+        return ConfusionMatrix(tuple(labels), tuple(tuple(pairs[row, column] for column in labels) for row in labels))
 
     @property
     def total(self) -> int:
-        """How many cases there were."""
+        """The number of examples."""
         return sum(map(sum, self.counts))
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers."""
-        return sum(row[place] for place, row in enumerate(self.counts)) / self.total
+        """The share of correct predictions."""
+        return sum(row[index] for index, row in enumerate(self.counts)) / self.total
 
     @property
     def scores(self) -> dict[str, PrecisionRecallF1]:
-        """What is known of each label."""
-        answered = [sum(column) for column in zip(*self.counts, strict=True)]
-        found = {}
-        for place, (label, row) in enumerate(zip(self.labels, self.counts, strict=True)):
-            right, cases = row[place], sum(row)
-            precision = right / answered[place] if answered[place] else 0.0
-            found[label] = PrecisionRecallF1(precision, right / cases if cases else 0.0, cases)
-        return found
+        """The metrics of each label."""
+        predicted = [sum(column) for column in zip(*self.counts, strict=True)]
+        scores = {}
+        for index, (label, row) in enumerate(zip(self.labels, self.counts, strict=True)):
+            correct, support = row[index], sum(row)
+            precision = correct / predicted[index] if predicted[index] else 0.0
+            scores[label] = PrecisionRecallF1(precision, correct / support if support else 0.0, support)
+        return scores
 
     @property
     def macro_f1(self) -> float:
-        """The mean F1 of the labels that there were cases of, or answers."""
-        seen = [each for each, row, column in self._with_counts() if row or column]
-        return sum(each.f1 for each in seen) / len(seen)
+        """The mean F1 of all labels that occur in the references or in the predictions."""
+        scores = [each for each, support, predicted in self._with_counts() if support or predicted]
+        return sum(each.f1 for each in scores) / len(scores)
 
     def _with_counts(self) -> list[tuple[PrecisionRecallF1, int, int]]:
         rows, columns = map(sum, self.counts), map(sum, zip(*self.counts, strict=True))

@@ -1,8 +1,8 @@
-"""Edits: how far an answer is from a right one, counted in symbols that were put in, left out or exchanged.
+"""Edit distance: the number of inserted, deleted and substituted symbols between an output and a reference.
 
-The error rate of speech recognition and of spelling to sound is the number of edits (Levenshtein 1966)
-over the number of right symbols. A word that can be said in two ways has two right answers, and is
-compared with the nearer one.
+The error rate of speech recognition and of grapheme-to-phoneme conversion is the number of edits (Levenshtein 1966)
+divided by the number of reference symbols. A word with two pronunciations has two references; the output is compared
+with the nearest one.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ Symbols = Sequence[str]
 
 @dataclass(frozen=True)
 class EditErrorCounts:
-    """Answers that are wrong, and the edits that would mend them; counts, so that parts add up.
+    """The number of wrong outputs, and of the edits that correct them; as counts they can be summed over batches.
 
-    >>> print(EditErrors(wrong=1, rows=4, edits=3, symbols=20))
+    >>> print(EditErrorCounts(wrong_sequences=1, rows=4, edits=3, symbols=20))
     25.0 % of 4 wrong, 15.0 % of their 20 symbols
     """
 
     wrong_sequences: int
-    """Answers that are none of the right ones."""
+    """The number of outputs that equal none of their references."""
     rows: int
     edits: int
-    """The fewest edits that turn each answer into a right one, summed."""
+    """The sum of the edit distances to the nearest references."""
     symbols: int
-    """The length of those right answers, summed."""
+    """The sum of the lengths of those references."""
 
     @property
     def sequence_error_rate(self) -> float:
-        """The share of wrong answers, in percent."""
+        """The share of wrong outputs, in percent."""
         return 100 * self.wrong_sequences / self.rows
 
     @property
     def symbol_error_rate(self) -> float:
-        """Edits over right symbols, in percent; long wrong answers can take it over 100."""
+        """Edits divided by reference symbols, in percent; long wrong outputs can exceed 100."""
         if self.symbols == 0:
-            raise UserError("An error rate needs right answers with at least one symbol.")
+            raise UserError("An error rate needs references with at least one symbol.")
         return 100 * self.edits / self.symbols
 
     def __add__(self, other: EditErrorCounts) -> EditErrorCounts:
@@ -52,26 +52,27 @@ class EditErrorCounts:
         return EditErrorCounts(**sums)
 
     def __str__(self) -> str:
-        return f"{self.sequence_error_rate:.1f} % of {self.rows} wrong, {self.symbol_error_rate:.1f} % of their {self.symbols} symbols"
+        symbols = f"{self.symbol_error_rate:.1f} % of their {self.symbols} symbols"
+        return f"{self.sequence_error_rate:.1f} % of {self.rows} wrong, {symbols}"
 
 
 def count_edit_errors(outputs: Sequence[Symbols], all_references: Sequence[Sequence[Symbols]]) -> EditErrorCounts:
-    """Compare each output with its right answers; of equally near ones the first counts."""
+    """Compare each output with its nearest reference; among equally near references the first one is used."""
     check_same_length(outputs, all_references)
     edits = symbols = wrong_sequences = 0
-    for output, right in zip(outputs, all_references, strict=True):
-        if not right:
-            raise UserError("There is no right answer to compare an output with.")
-        distances = [Levenshtein.distance(output, answer) for answer in right]
+    for output, references in zip(outputs, all_references, strict=True):
+        if not references:
+            raise UserError("An output has no reference to compare it with.")
+        distances = [Levenshtein.distance(output, reference) for reference in references]
         nearest = distances.index(min(distances))
         edits += distances[nearest]
-        symbols += len(right[nearest])
+        symbols += len(references[nearest])
         wrong_sequences += distances[nearest] > 0
     return EditErrorCounts(wrong_sequences, len(outputs), edits, symbols)
 
 
 def without_stress(phonemes: Symbols) -> list[str]:
-    """ARPAbet without the digit that says how a vowel is stressed.
+    """ARPAbet phonemes without the digits that mark stress.
 
     >>> without_stress(["HH", "AH0", "L", "OW1"])
     ['HH', 'AH', 'L', 'OW']
@@ -80,19 +81,20 @@ def without_stress(phonemes: Symbols) -> list[str]:
 
 
 def pronunciation_errors(outputs: Sequence[str], all_references: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Word and phoneme error rate of phonemes between spaces, in percent; a word is wrong if it is no right answer.
+    """Word and phoneme error rate in percent, of phonemes separated by spaces.
 
-    The field reports them without stress; with stress every digit must be right too.
+    Papers report error rates without stress; with stress every stress digit must be correct, too.
     """
     predicted = [output.split() for output in outputs]
-    right = [[answer.split() for answer in each] for each in all_references]
-    stressed = count_edit_errors(predicted, right)
-    bare = count_edit_errors(
-        [without_stress(each) for each in predicted], [[without_stress(answer) for answer in each] for each in right]
+    expected = [[reference.split() for reference in each] for each in all_references]
+    with_stress = count_edit_errors(predicted, expected)
+    unstressed = count_edit_errors(
+        [without_stress(each) for each in predicted],
+        [[without_stress(reference) for reference in each] for each in expected],
     )
     return {
-        "word_error_rate": bare.sequence_error_rate,
-        "phoneme_error_rate": bare.symbol_error_rate,
-        "word_error_rate_with_stress": stressed.sequence_error_rate,
-        "phoneme_error_rate_with_stress": stressed.symbol_error_rate,
+        "word_error_rate": unstressed.sequence_error_rate,
+        "phoneme_error_rate": unstressed.symbol_error_rate,
+        "word_error_rate_with_stress": with_stress.sequence_error_rate,
+        "phoneme_error_rate_with_stress": with_stress.symbol_error_rate,
     }

@@ -1,6 +1,6 @@
-"""How far forecasts are from what came, one step ahead and several; and the forecasts that need no training.
+"""Errors of forecasts with several horizons, and baselines without training.
 
-A k-step forecast of x(t) knows the series up to x(t-k) and reads its own guesses from there on.
+A k-step forecast of x(t) uses the series up to x(t-k), and its own predictions for the later steps.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
 HORIZONS = (1, 4, 16, 64)
-"""How many steps ahead a series is guessed."""
+"""The forecast horizons, in steps."""
 ForecastFunction = Callable[[Values], Values]
-"""From what is known, (origin, context), to the guesses for the next steps, (origin, step)."""
+"""From observed values (origin, context) to predictions of the next steps (origin, step)."""
 
 
 @dataclass(frozen=True)
 class Forecasts:
-    """What was said of a series' test values: for each k their times and guesses."""
+    """Predictions of the test values of a series: for each horizon k the times and the predicted values."""
 
     context: int
     predictions: dict[int, tuple[NDArray[np.int64], Values]]
 
     @staticmethod
     def of(values: Values, first: int, context: int, forecast_function: ForecastFunction) -> Forecasts:
-        """The forecasts of values[first:], each made from the `context` values up to k before it."""
+        """Forecast values[first:]; each k-step forecast uses `context` values, the last of them k steps earlier."""
         origins = np.arange(max(context - 1, first - HORIZONS[-1]), len(values) - 1)
         if not len(origins):
             return Forecasts(context, {})
         predicted = forecast_function(values[origins[:, None] - np.arange(context)[::-1]])
         predictions = {}
         for horizon in HORIZONS:
-            wanted = (origins + horizon >= first) & (origins + horizon < len(values))
-            if wanted.any():
-                predictions[horizon] = (origins[wanted] + horizon, predicted[wanted, horizon - 1])
+            is_test = (origins + horizon >= first) & (origins + horizon < len(values))
+            if is_test.any():
+                predictions[horizon] = (origins[is_test] + horizon, predicted[is_test, horizon - 1])
         return Forecasts(context, predictions)
 
     def errors(self, values: Values) -> dict[int, float]:
-        """For each k the root of the mean squared error."""
+        """The root mean squared error of each horizon k."""
         return {
             horizon: float(np.sqrt(np.mean((values[times] - predicted) ** 2)))
             for horizon, (times, predicted) in self.predictions.items()
@@ -48,27 +48,27 @@ class Forecasts:
 
 
 def persistence_forecast(observed: Values) -> Values:
-    """Nothing changes: what every forecast has to beat."""
+    """The persistence baseline: every prediction is the last observed value."""
     return np.repeat(observed[:, -1:], HORIZONS[-1], axis=1)
 
 
 @dataclass(frozen=True)
 class LinearAutoregression:
-    """x(t) = w · (x(t-τ), ..., x(t-1)) + b with the least squared error, in closed form: w* = (XᵀX)⁻¹ Xᵀ y."""
+    """Linear autoregression x(t) = w · (x(t-τ), ..., x(t-1)) + b by least squares, w* = (XᵀX)⁻¹ Xᵀ y."""
 
     weights: Values
     bias: float
 
     @staticmethod
     def of(values: Values, tau: int) -> LinearAutoregression:
-        """The best linear model of the last τ values; where several are, the one with the shortest weights."""
+        """Fit the model of the last τ values; if several fit equally well, the one with the smallest weights (norm)."""
         windows = np.lib.stride_tricks.sliding_window_view(values, tau)[:-1]
-        found, *_ = np.linalg.lstsq(np.column_stack([windows, np.ones(len(windows))]), values[tau:], rcond=None)
-        return LinearAutoregression(found[:-1].astype(np.float64), float(found[-1]))
+        solution, *_ = np.linalg.lstsq(np.column_stack([windows, np.ones(len(windows))]), values[tau:], rcond=None)
+        return LinearAutoregression(solution[:-1].astype(np.float64), float(solution[-1]))
 
     def __call__(self, observed: Values) -> Values:
-        """The guesses for the next steps."""
-        tau, values_so_far = len(self.weights), observed
+        """Predict the next steps."""
+        tau, series = len(self.weights), observed
         for _ in range(HORIZONS[-1]):
-            values_so_far = np.column_stack([values_so_far, values_so_far[:, -tau:] @ self.weights + self.bias])
-        return values_so_far[:, observed.shape[1] :]
+            series = np.column_stack([series, series[:, -tau:] @ self.weights + self.bias])
+        return series[:, observed.shape[1] :]

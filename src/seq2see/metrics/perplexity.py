@@ -1,8 +1,8 @@
-"""Perplexity: how many equally likely choices a model hesitates between, and per what.
+"""Perplexity: the number of equally probable choices with the uncertainty of the model, per token, word or character.
 
-Perplexity per token of one tokenizer says nothing about perplexity per token of another: with longer
-pieces each single guess is harder, and there are fewer of them. So the unit is part of the value, and
-two units are never compared. Bits per character can be compared on the same text for every tokenizer.
+The perplexities per token of two tokenizers cannot be compared: with longer tokens each prediction is harder, and there
+are fewer predictions. So the unit is part of the value, and values with different units are never compared. Bits per
+character of the same text can be compared for all tokenizers.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from seq2see.sequences.windows import Unit
 
 @dataclass(frozen=True)
 class Perplexity:
-    """exp(loss / count): the geometric mean of 1 / p over all guesses, with its unit.
+    """exp(loss / count): the geometric mean of 1 / p over all predictions, with its unit.
 
-    (The notes call it a harmonic mean of choices; it is the geometric one.)
+    (Some course notes call it the harmonic mean of the number of choices; it is the geometric mean.)
 
     >>> print(Perplexity(loss=4 * math.log(8), count=4, unit="character"))
     8.00 per character (3.000 bits per character)
     """
 
     loss: float
-    """Summed negative log-likelihood of the text, in nats."""
+    """The sum of the negative log-likelihoods of the text, in nats."""
     count: int
-    """How many guesses were made: tokens (with their <eos>), words or characters."""
+    """The number of predictions: tokens (including <eos>), words or characters."""
     unit: Unit
     characters: int | None = None
-    """Length of the same text in characters, for bits per character; known anyway if that is the unit."""
+    """The length of the text in characters, for bits per character; not necessary if the unit is the character."""
     tokenizer: str = ""
-    """Whose tokens were counted: a name or fingerprint. Tokens of two tokenizers are two units."""
+    """The name or fingerprint of the tokenizer. Tokens of two tokenizers are different units."""
 
     def __post_init__(self) -> None:
         if self.count <= 0:
-            raise UserError(f"A perplexity needs at least one {self.unit}, but none was counted.")
+            raise UserError(f"A perplexity needs at least one {self.unit}, but the count is {self.count}.")
 
     @property
     def value(self) -> float:
-        """The perplexity itself; infinite if the model was too wrong for a floating-point number."""
+        """The perplexity; infinite if it exceeds the range of floating-point numbers."""
         try:
             return math.exp(self.loss / self.count)
         except OverflowError:
@@ -48,23 +48,23 @@ class Perplexity:
 
     @property
     def bits_per_character(self) -> float:
-        """The loss in bits, divided by the characters of the text: the same scale for all tokenizers."""
+        """The loss in bits, divided by the number of characters of the text: one scale for all tokenizers."""
         characters = self.characters or (self.count if self.unit == "character" else None)
         if not characters:
             raise UserError(
-                "The characters of this text were not counted.",
-                hint="Give `characters` to get bits per character.",
+                "Bits per character need the number of characters of the text, which is not set.",
+                hint="Pass `characters` to Perplexity.",
             )
         return self.loss / math.log(2) / characters
 
     def __str__(self) -> str:
-        of = f" of {self.tokenizer}" if self.tokenizer else ""
-        known = self.unit == "character" or self.characters
-        bits = f" ({self.bits_per_character:.3f} bits per character)" if known else ""
-        return f"{self.value:.2f} per {self.unit}{of}{bits}"
+        tokenizer = f" of {self.tokenizer}" if self.tokenizer else ""
+        has_characters = self.unit == "character" or self.characters
+        bits = f" ({self.bits_per_character:.3f} bits per character)" if has_characters else ""
+        return f"{self.value:.2f} per {self.unit}{tokenizer}{bits}"
 
     def __lt__(self, other: Perplexity) -> bool:
-        """True if this one is better; refuses if the two are not on one scale."""
+        """Whether this perplexity is better; raises an error if the units or tokenizers differ."""
         if (self.unit, self.tokenizer) != (other.unit, other.tokenizer):
             raise UserError(
                 f"Perplexities of different units cannot be compared: {self} and {other}.",

@@ -1,7 +1,6 @@
-"""Spans of words, such as names, from tags that say where each begins: B-PER I-PER O.
+"""Spans of words, such as named entities, from BIO tags: B-PER I-PER O.
 
-A span counts as found only if its beginning, its end and its kind are right (Tjong Kim Sang & De Meulder 2003,
-section 2.2).
+A span is correct only if its start, its end and its type are correct (Tjong Kim Sang & De Meulder 2003, section 2.2).
 """
 
 from __future__ import annotations
@@ -12,47 +11,48 @@ from dataclasses import dataclass
 from seq2see.metrics.classification import PrecisionRecallF1
 
 Span = tuple[int, int, str]
-"""The first word, the word behind the last, the kind."""
+"""(first word, word after the last, type)"""
 
 
 def are_bio_tags(tags: Sequence[str]) -> bool:
-    """Whether these are tags of spans: O, and B- and I- with a kind behind them."""
+    """Whether all tags are BIO tags: O, or B- and I- followed by a type."""
     return (
         "O" in tags and any(tag.startswith("B-") for tag in tags) and all(tag[:2] in ("O", "B-", "I-") for tag in tags)
     )
 
 
 def extract_spans(tags: Sequence[str]) -> set[Span]:
-    """The spans of a sentence; an I- that continues nothing of its kind begins a span.
+    """The spans of a sentence; an I- tag that does not continue a span of its type begins a new one.
 
-    >>> sorted(spans_of(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"]))
+    >>> sorted(extract_spans(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"]))
     [(0, 2, 'PER'), (3, 4, 'LOC'), (4, 5, 'LOC')]
     """
-    found, start, kind = set(), 0, ""
-    for place, tag in enumerate([*tags, "O"]):
+    spans, start, kind = set(), 0, ""
+    for index, tag in enumerate([*tags, "O"]):
         if kind and tag != f"I-{kind}":
-            found.add((start, place, kind))
+            spans.add((start, index, kind))
             kind = ""
         if not kind and tag != "O":
-            start, kind = place, tag[2:]
-    return found
+            start, kind = index, tag[2:]
+    return spans
 
 
 @dataclass(frozen=True)
 class SpanScore:
-    """Spans found in all sentences together."""
+    """The counts of correct, predicted and actual spans of all sentences."""
 
     correct: int
     predicted: int
     actual: int
 
     @staticmethod
-    def of(references: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> SpanScore:
-        """Compare the tags of sentences with the true ones."""
+    def of(references: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> SpanScore:
+        """Compare the predicted tags of sentences with the reference tags."""
         pairs = [
-            (extract_spans(truth), extract_spans(answer)) for truth, answer in zip(references, answers, strict=True)
+            (extract_spans(reference), extract_spans(prediction))
+            for reference, prediction in zip(references, predictions, strict=True)
         ]
-        counts = ((len(one & other), len(other), len(one)) for one, other in pairs)
+        counts = ((len(actual & predicted), len(predicted), len(actual)) for actual, predicted in pairs)
         return SpanScore(*map(sum, zip(*counts, strict=True)))
 
     @property

@@ -1,13 +1,13 @@
-"""BLEU on lower-cased text that was cut into words beforehand: the older way, needed to compare with papers.
+"""Tokenized BLEU: BLEU of text that was lower-cased and tokenized before scoring, for comparison with papers.
 
-Many papers on Multi30k (Wu et al. 2021, 41.02 on English to German, among them) score text that was first
-lower-cased, then had its punctuation normalized, then was tokenized, all by the scripts of Moses (Koehn et
-al. 2007). Such a BLEU is some points above a cased one on plain text (`bleu.py`), so the two are never to
-be compared with each other; each carries its own signature.
+Many papers on Multi30k (Wu et al. 2021, 41.02 on English to German, among them) score text that was first lower-cased,
+then had its punctuation normalized, then was tokenized, all by the scripts of Moses (Koehn et al. 2007). This BLEU is a
+few points higher than cased BLEU of detokenized text (`bleu.py`), so they must not be compared with each other; each
+has its own signature.
 
-The order matters. With the package `sacremoses` 0.2.0, lower-casing *before* tokenizing gives the 12,103
-tokens that the German references of Multi30k's test_2016_flickr are known to have; tokenizing the cased
-text gives 12,102, because a nonbreaking prefix is a matter of case, and splitting dashes gives 12,243.
+The order matters. With the package `sacremoses` 0.2.0, lower-casing *before* tokenizing gives 12,103 tokens for the
+German references of Multi30k's test_2016_flickr, as reported for that set; tokenizing the cased text gives 12,102,
+because nonbreaking prefixes depend on case, and splitting dashes gives 12,243.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from seq2see.core.errors import UserError
 from seq2see.metrics.bleu import Score
 from seq2see.metrics.checks import check_same_length
 
-ADVICE = "The tokenized BLEU needs the package sacremoses: pip install 'seq2see[moses]'"
+INSTALL_HINT = "The tokenized BLEU needs the package sacremoses: pip install 'seq2see[moses]'"
 
 
 def has_moses() -> bool:
-    """Whether the package that tokenizes is installed."""
+    """Whether the package `sacremoses` is installed."""
     return importlib.util.find_spec("sacremoses") is not None
 
 
 def moses_tokens(texts: Sequence[str], language: str) -> list[str]:
-    """Each text lower-cased, with plain punctuation, its tokens between spaces."""
+    """Lower-case each text, normalize its punctuation, and separate its tokens by spaces."""
     if not has_moses():
-        raise UserError("Text cannot be tokenized here.", hint=ADVICE)
+        raise UserError("The text cannot be tokenized.", hint=INSTALL_HINT)
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
     normalizer, tokenizer = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
@@ -42,13 +42,13 @@ def moses_tokens(texts: Sequence[str], language: str) -> list[str]:
 
 
 def corpus_bleu_tokenized(outputs: Sequence[str], references: Sequence[str], language: str) -> Score:
-    """BLEU of a whole test set, lower-cased and tokenized by Moses; both sides go the same way."""
+    """BLEU of a test set; outputs and references are lower-cased and tokenized by Moses."""
     check_same_length(outputs, references)
-    # sacrebleu is told that its input is lower-cased and cut already, so that its signature says so;
-    # `force` stops it from warning that scoring such text is seldom what one wants.
+    # With these arguments the signature of sacrebleu contains that the text is lower-cased and tokenized; `force`
+    # switches off its warning about tokenized text.
     metric = BLEU(tokenize="none", lowercase=True, force=True)
-    cut = [moses_tokens(texts, language) for texts in (outputs, references)]
-    value = metric.corpus_score(cut[0], [cut[1]]).score
+    tokenized = [moses_tokens(texts, language) for texts in (outputs, references)]
+    value = metric.corpus_score(tokenized[0], [tokenized[1]]).score
     signature = f"{metric.get_signature()}|moses:lower+normalize+tokenize|lang:{language}|{_version()}"
     return Score("BLEU, lower-cased and tokenized", float(value), signature)
 

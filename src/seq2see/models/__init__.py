@@ -1,1 +1,1 @@
-"""Frontends, encoders, decoders and heads, and one short page per family that puts them together."""
+"""Embeddings, encoders, decoders and heads, and one short module per model family that composes them."""

@@ -1,8 +1,8 @@
-"""BERT's half of the Transformer: blocks that look both ways, and a question for them: what was hidden?
+"""BERT: a Transformer encoder with bidirectional attention, pretrained as a masked language model.
 
-Devlin et al. 2019. Compare `gpt.py`, which hides the future and asks what comes next. Here the blocks are the encoder's
-own (`transformer.py`), with no mask but that of the padding; a model that sees everything would only copy, so some
-tokens are hidden from it (`sequences/masking.py`), and the places where they stood are asked for them.
+Devlin et al. 2019. Compare `gpt.py`, whose causal mask hides the future and which predicts the next token. The blocks
+are the encoder's own (`transformer.py`) and only padding is masked. Such a model could copy its input, so some tokens
+are masked (`sequences/masking.py`), and the model predicts the tokens at these positions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Vectors = Float[Tensor, "row time width"]
 
 
 class PredictionHeadTransform(nn.Module):
-    """norm(f(x W + b)): from what a place knows of the text to what would fit there; f is the blocks' (ReLU, GELU)."""
+    """norm(f(x W + b)), between the encoder and the masked-LM head; f is the activation of the blocks (ReLU, GELU)."""
 
     def __init__(self, width: int, activation: str = "gelu-tanh", eps: float = EPSILON):
         super().__init__()
@@ -30,26 +30,26 @@ class PredictionHeadTransform(nn.Module):
         self.activation = ACTIVATIONS[activation]
 
     def forward(self, vectors: Vectors) -> Vectors:
-        """Each place by itself."""
+        """Transform the hidden state of every position."""
         valid = torch.ones(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
         return self.norm(self.activation(self.project(vectors)), valid)
 
 
 class BERT(EncoderModel):
-    """Guess hidden tokens from both of their sides (the masked language model of section 3.1)."""
+    """Predict masked tokens from their left and right context (the masked language model of section 3.1)."""
 
     def __init__(self, source: TokenEmbedding, encoder: nn.Module, transform: PredictionHeadTransform):
         super().__init__(source, encoder, MaskedLMHead(source.table))
         self.transform = transform
 
     def hidden(self, batch: Batch) -> Sequences:
-        """What would fit at every place."""
-        read = super().hidden(batch)
-        return Sequences(self.transform(read.values), read.lengths)
+        """The transformed hidden state of every position."""
+        encoded = super().hidden(batch)
+        return Sequences(self.transform(encoded.values), encoded.lengths)
 
 
 class BERTForPreTraining(BERT):
-    """The same, and a second question, asked at <bos>: does the second text follow the first? (section 3.1, task 2)."""
+    """BERT with next sentence prediction at <bos>: does the second text follow the first? (section 3.1, task 2)."""
 
     def __init__(self, source: TokenEmbedding, encoder: nn.Module, transform: PredictionHeadTransform):
         super().__init__(source, encoder, transform)
@@ -57,7 +57,7 @@ class BERTForPreTraining(BERT):
         self.pooler = nn.Linear(source.table.embedding_dim, source.table.embedding_dim)
 
     def hidden(self, batch: Batch) -> Sequences:
-        """At <bos> what the two texts have to do with each other, behind it what would fit at every place."""
-        read = EncoderModel.hidden(self, batch)
-        first, places = read.values[:, :1], read.values[:, 1:]
-        return Sequences(torch.cat([self.pooler(first).tanh(), self.transform(places)], dim=1), read.lengths)
+        """The pooled vector at <bos>, and the transformed hidden states of all later positions."""
+        encoded = EncoderModel.hidden(self, batch)
+        first, others = encoded.values[:, :1], encoded.values[:, 1:]
+        return Sequences(torch.cat([self.pooler(first).tanh(), self.transform(others)], dim=1), encoded.lengths)

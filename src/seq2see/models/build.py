@@ -1,4 +1,4 @@
-"""From settings to a model: which class goes with which settings, in a few tables."""
+"""From settings to a model: a few tables map each settings class to its module."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ from seq2see.models.value_embedding import RegressionHead, ValueEmbedding
 from seq2see.models.video import VideoEmbedding
 from seq2see.models.vit import ImageEmbedding, ViT
 
-# A Transformer must be told where tokens stand, by attention if not by what is added to the vectors.
+# Self-attention of a Transformer applies those position encodings that are not added to the embeddings.
 ENCODERS: dict[type, Callable[[Any, str], nn.Module]] = {
     TransformerSettings: TransformerEncoder,
     RecurrentEncoderSettings: lambda settings, positions: RecurrentEncoder.from_settings(settings),
@@ -80,7 +80,7 @@ ENCODERS: dict[type, Callable[[Any, str], nn.Module]] = {
     TextCNNSettings: lambda settings, positions: TextCNN.from_settings(settings),
     ResNetSettings: lambda settings, positions: ResNetEncoder(settings),
 }
-PATCH_EMBEDDINGS: dict[str, Callable[[Any, int, int], nn.Module]] = {  # from pixels to a map of vectors
+PATCH_EMBEDDINGS: dict[str, Callable[[Any, int, int], nn.Module]] = {  # from pixels to a feature map
     "patches": lambda options, channels, width: PatchEmbedding(channels, options.size, width),
     "conv-stem": lambda options, channels, width: ConvolutionalStem(channels, width, options.depth),
     "resnet-stem": lambda options, channels, width: ResNetStem(channels, width, options.depth, options.stages),
@@ -92,7 +92,7 @@ DECODERS: dict[type, Callable[[Any, int, str], nn.Module]] = {
         settings, memory_width
     ),
 }
-DECODERS_WITHOUT_MEMORY: dict[type, Callable[[Any, str], nn.Module]] = {  # decoders that have nothing to look across at
+DECODERS_WITHOUT_MEMORY: dict[type, Callable[[Any, str], nn.Module]] = {  # decoders of language models
     TransformerSettings: GPTDecoder,
     RecurrentDecoderSettings: lambda settings, positions: RecurrentDecoder.from_settings(settings, memory_width=None),
     MLPDecoderSettings: lambda settings, positions: MLPDecoder(settings),
@@ -122,34 +122,34 @@ def build_model(settings: ModelSettings, source_size: int, target_size: int) -> 
 
 
 def _series(settings: ModelSettings) -> LanguageModel:
-    """A model that writes numbers; blocks tell by rotation how far apart two of them are."""
+    """An autoregressive model of values; Transformer blocks have rotary positions."""
     decoder: Any = settings.decoder
     body = DECODERS_WITHOUT_MEMORY[type(decoder)](decoder, "rotary")
     return LanguageModel(ValueEmbedding(decoder.width), body, RegressionHead(decoder.width))
 
 
 def _encoder_model(settings: ModelSettings, source_size: int, classes: int) -> EncoderModel:
-    """A model that reads a text, or looks at an image, and gives one of so many answers."""
-    text, encoder = settings.source, settings.encoder
-    assert text is not None
+    """A model of a text or an image with an encoder and a head for this number of classes."""
+    side, encoder = settings.source, settings.encoder
+    assert side is not None
     assert encoder is not None
     source: nn.Module
-    if isinstance(text, ImageSource):
-        source = _image_embedding(settings, text, encoder)
-    elif isinstance(text.embedding, NgramEmbeddingSettings):
-        options = text.embedding
+    if isinstance(side, ImageSource):
+        source = _image_embedding(settings, side, encoder)
+    elif isinstance(side.embedding, NgramEmbeddingSettings):
+        options = side.embedding
         source = NgramEmbedding(options.buckets, encoder.width, options.max_n, options.word_dropout, encoder.dropout)
     else:
-        source = _token_embedding(text, nn.Embedding(source_size, encoder.width), encoder.dropout, _norm_eps(encoder))
-    body = ENCODERS[type(encoder)](encoder, text.embedding.positions)
+        source = _token_embedding(side, nn.Embedding(source_size, encoder.width), encoder.dropout, _norm_eps(encoder))
+    body = ENCODERS[type(encoder)](encoder, side.embedding.positions)
     return ENCODER_MODELS[type(settings.target)](source, body, settings, classes)
 
 
 def build_generative_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:
-    """A model that writes a text."""
+    """A model that generates a text: a language model, or an encoder-decoder."""
     encoder, decoder, text = settings.encoder, settings.decoder, settings.target_text
     assert decoder is not None
-    if isinstance(decoder, NgramSettings):  # it needs no vectors of tokens, and gives none
+    if isinstance(decoder, NgramSettings):  # it has neither embeddings nor a head
         return LanguageModel(IdentityEmbedding(), NgramDecoder(decoder, target_size), nn.Identity())
     target_table = nn.Embedding(target_size, embedding_width_of(decoder))
     target, head = _token_embedding(text, target_table, decoder.dropout), _head(text, target_table)
@@ -174,7 +174,7 @@ def build_generative_model(settings: ModelSettings, source_size: int, target_siz
 
 
 def fresh_model(settings: ModelSettings, sizes: tuple[int, int], init: str, seed: int) -> LanguageModel | EncoderModel:
-    """A model with its first weights drawn; they depend on the seed alone."""
+    """A model with initial weights, which depend on the seed alone."""
     seed_torch(seed, "weights")
     model = build_model(settings, *sizes)
     initialize(model, init)
@@ -182,7 +182,7 @@ def fresh_model(settings: ModelSettings, sizes: tuple[int, int], init: str, seed
 
 
 def _head_transform(encoder: EncoderSettings) -> PredictionHeadTransform:
-    """BERT's part before the head, with the curve and the epsilon of the blocks, where these have any."""
+    """BERT's prediction head transform, with the activation and the epsilon of the blocks, if they have any."""
     activation = encoder.activation if isinstance(encoder, TransformerSettings) else ""
     return PredictionHeadTransform(
         encoder.width, activation if activation in ACTIVATIONS else "gelu-tanh", _norm_eps(encoder)
@@ -206,8 +206,8 @@ def _token_embedding(text: Text, table: nn.Embedding, dropout: float, eps: float
 def _image_embedding(
     settings: ModelSettings, image: ImageSource, encoder: EncoderSettings
 ) -> ImageEmbedding | VideoEmbedding:
-    """What makes a sequence of an image; whoever reads a class token needs one in front."""
-    options, width = image.embedding, encoder.enters if isinstance(encoder, ResNetSettings) else encoder.width
+    """The embedding of an image or a video as a sequence, with the prefix tokens that the pooling needs."""
+    options, width = image.embedding, encoder.input_width if isinstance(encoder, ResNetSettings) else encoder.width
     grid = (image.image_size // options.size, image.image_size // options.size)
     positions = (
         LearnedPositions2d(width, grid) if options.positions == "learned" else POSITIONS_2D[options.positions](width)
@@ -220,10 +220,10 @@ def _image_embedding(
 
 
 def _pooling(settings: ModelSettings) -> Pooling:
-    """What sums up the patches of an image."""
+    """The pooling over the patches of an image."""
     assert isinstance(settings.target, ImageLabel)
     body: Any = settings.encoder
-    pools: dict[str, Callable[[], Pooling]] = {
+    poolings: dict[str, Callable[[], Pooling]] = {
         "cls": ClsPooling,
         "distilled": ClsDistillationPooling,
         "mean": MeanPooling,
@@ -232,11 +232,11 @@ def _pooling(settings: ModelSettings) -> Pooling:
             body.width, body.heads, FEED_FORWARDS[body.activation](body.width, body.feed_forward_width), body.norm_eps
         ),
     }
-    return pools[settings.target.pooling]()
+    return poolings[settings.target.pooling]()
 
 
 def _tagger(settings: ModelSettings) -> type[Tagger]:
-    """What a word is told from: from what was read of it as a whole, or from its pieces."""
+    """The tagger class: for an encoder over whole words, or for one over subwords."""
     assert isinstance(settings.target, Tags)
     return (
         WordTagger

@@ -1,7 +1,7 @@
-"""Classifiers: read a text, sum it up in one vector, and name its class.
+"""Classifiers: an encoder, pooling to one vector, and a classification head.
 
-Any encoder goes: recurrent, windows (Kim 2014), Transformer. Started from a BERT that has learned to fill blanks, it has
-less to learn (Devlin et al. 2019, section 4). Compare `bert.py`: the same reading, another question.
+Every encoder can be used: recurrent, TextCNN (Kim 2014), Transformer. Fine-tuning of a pretrained BERT needs less
+training (Devlin et al. 2019, section 4). Compare `bert.py`: the same encoder with another head.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from seq2see.models.heads import ClassificationHead
 
 
 class Classifier(EncoderModel):
-    """One answer a text, from a summary of it: by itself, the encoder's."""
+    """One label per text from a pooled vector; this class takes the encoder's own."""
 
     def __init__(self, source: nn.Module, encoder: nn.Module, settings: Any, classes: int):
         super().__init__(source, encoder, ClassificationHead(settings.width, classes))
         self.dropout = Dropout(settings.dropout)
 
     def hidden(self, batch: Batch) -> Sequences:
-        """The summary of each text or image, as a row of one place."""
+        """The pooled vector of each text or image, as a sequence of length 1."""
         assert batch.source is not None, "a classifier needs a text or an image"
         pooled = self.dropout(self.pooled(batch.source))
         return Sequences(pooled[:, None], torch.ones(len(pooled), dtype=torch.long, device=pooled.device))
 
 
 class ClsClassifier(Classifier):
-    """The summary is what the encoder made of <bos>, thought over once more: tanh(h W + b).
+    """A classifier with BERT's pooler: tanh(h W + b), where h is the hidden state of <bos>.
 
-    So BERT has it (Devlin et al. 2019, section 3.1): <bos> is the same in every text, so all that it comes to know is
-    of the others.
+    Devlin et al. 2019, section 3.1 ([CLS]): <bos> is the same in every text, so its hidden state holds information
+    about the other tokens alone.
     """
 
     def __init__(self, source: nn.Module, encoder: nn.Module, settings: Any, classes: int):
@@ -44,7 +44,7 @@ class ClsClassifier(Classifier):
         self.pooler = nn.Linear(settings.width, settings.width)
 
     def pooled(self, source: Sequences | Images) -> Float[Tensor, "row width"]:
-        """What <bos> has come to know."""
+        """The pooler's output for <bos>."""
         return self.pooler(self.encode(source).values[:, 0]).tanh()
 
 

@@ -1,4 +1,4 @@
-"""Convolutional encoders: the source read through windows, all places at once."""
+"""Convolutional encoders: gated CNN and TextCNN, which process all positions in parallel."""
 
 from __future__ import annotations
 
@@ -17,47 +17,45 @@ from seq2see.layers.padding import masked_mean, zero_padding
 from seq2see.models.encoder_output import EncoderOutput
 
 KERNEL_SIZE = 3
-"""Places one convolution sees at once: its own and its two neighbors."""
+"""Positions that a gated convolution reads: its own and its two neighbors."""
 
 
 class GatedCNNSettings(Settings):
-    """An encoder of gated convolutions on top of each other."""
+    """A stack of gated convolutions (Gehring et al. 2017)."""
 
     kind: Literal["gated-cnn"] = "gated-cnn"
     width: PositiveInt = 256
-    """Numbers in each vector."""
+    """Width of the hidden states."""
     depth: PositiveInt = 4
-    """Convolutions on top of each other; each sees three places, together they see 2 · depth + 1."""
+    """The number of layers; with kernels of size 3 the receptive field is 2 · depth + 1 positions."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """Share of the numbers that is set to zero before each convolution while training."""
+    """Dropout rate before each convolution."""
 
 
 class TextCNNSettings(Settings):
-    """An encoder of windows of three widths side by side, which looks for the best place of each pattern."""
+    """TextCNN: convolutions with three kernel sizes and max pooling over time (Kim 2014)."""
 
     kind: Literal["text-cnn"] = "text-cnn"
     width: Annotated[int, Field(ge=3)] = 300
-    """Numbers in each vector: patterns that are looked for, a third of them with each width of window."""
+    """The number of filters, a third of them for each kernel size (3, 4 and 5); also the embedding width."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    """Share of the numbers that is set to zero, in the vectors of tokens and in the summary, while training."""
+    """Dropout rate of the embeddings and of the pooled vector."""
 
 
 class TextCNN(nn.Module):
     """max over time of relu(W x[t .. t+k] + b), for windows of k = 3, 4 and 5 tokens (Kim 2014, section 2).
 
-    Of every pattern only how well it fits anywhere is kept, in the summary; order counts inside a window alone.
+    The pooled vector is the maximum of each filter over time, so word order matters only within a window.
     """
 
     def __init__(self, width: int, kernel_sizes: Sequence[int] = (3, 4, 5)):
         super().__init__()
-        share, rest = divmod(width, len(kernel_sizes))
-        sizes = [share + (number < rest) for number in range(len(kernel_sizes))]
+        quotient, remainder = divmod(width, len(kernel_sizes))
+        filter_counts = [quotient + (number < remainder) for number in range(len(kernel_sizes))]
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(width, size, kernel) for size, kernel in zip(sizes, kernel_sizes, strict=True)
+            nn.Conv1d(width, count, kernel) for count, kernel in zip(filter_counts, kernel_sizes, strict=True)
         )
-        self.paddings = [
-            ((kernel - 1) // 2, kernel // 2) for kernel in kernel_sizes
-        ]  # zeros that a window may reach out to
+        self.paddings = [((kernel - 1) // 2, kernel // 2) for kernel in kernel_sizes]  # zeros on both sides
 
     @staticmethod
     def from_settings(settings: TextCNNSettings) -> TextCNN:
@@ -65,18 +63,18 @@ class TextCNN(nn.Module):
         return TextCNN(settings.width)
 
     def forward(self, vectors: Sequences) -> EncoderOutput:
-        """How well each pattern fits at every place, and at its best."""
-        places = zero_padding(vectors).values.mT
-        found = [
-            functional.relu(window(functional.pad(places, side))).mT
-            for window, side in zip(self.convolutions, self.paddings, strict=True)
+        """The activations of all filters at every position, and their maxima over time."""
+        inputs = zero_padding(vectors).values.mT
+        outputs = [
+            functional.relu(convolution(functional.pad(inputs, padding))).mT
+            for convolution, padding in zip(self.convolutions, self.paddings, strict=True)
         ]
-        fits = zero_padding(Sequences(torch.cat(found, dim=-1), vectors.lengths))
-        return EncoderOutput(fits.values, fits.lengths, fits.values.amax(1))  # padding is 0, and nothing is less
+        features = zero_padding(Sequences(torch.cat(outputs, dim=-1), vectors.lengths))
+        return EncoderOutput(features.values, features.lengths, features.values.amax(1))  # padding is 0, the minimum
 
 
 class GatedCNN(nn.Module):
-    """A stack of gated convolutions; Gehring et al. 2017. The summary is the mean of the real places."""
+    """A stack of gated convolutions (Gehring et al. 2017). The pooled vector is the masked mean."""
 
     def __init__(self, input_width: int, width: int, depth: int, kernel: int, dropout: float = 0.0):
         super().__init__()
@@ -85,12 +83,12 @@ class GatedCNN(nn.Module):
 
     @staticmethod
     def from_settings(settings: GatedCNNSettings, input_width: int | None = None) -> GatedCNN:
-        """The encoder that the settings describe; its input has the same width, unless told otherwise."""
+        """The encoder that the settings describe; by default the width of its input is that of its output."""
         width = settings.width
         return GatedCNN(input_width or width, width, settings.depth, KERNEL_SIZE, settings.dropout)
 
     def forward(self, vectors: Sequences) -> EncoderOutput:
-        """The memory of these source vectors."""
+        """The encoder output for the embedded source."""
         vectors = Sequences(self.input_projection(zero_padding(vectors).values), vectors.lengths)
         for block in self.blocks:
             vectors = block(vectors)

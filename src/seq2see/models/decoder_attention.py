@@ -1,7 +1,7 @@
-"""How a recurrent decoder looks at the source: once, at every step, or with attention.
+"""How a recurrent decoder reads the encoder output: its initial state, a context vector, or attention.
 
-These small parts are all that differs between the recurrent models in the line from Sutskever et al.
-2014 to Luong et al. 2015. Each says what it needs to remember of the memory, and how it reads on.
+These modules are all that differs between the recurrent models from Sutskever et al. 2014 to Luong et al. 2015. Each
+defines what the decoder state stores of the encoder output (the memory), and how the decoder is unrolled.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from seq2see.models.recurrent_state import RecurrentState
 
 
 class DecoderAttention(nn.Module):
-    """One way of looking at the source; `context_width` numbers join the cells' input at every step."""
+    """Base class; `context_width` is the width of the context that is concatenated to the cells' input."""
 
     context_width = 0
 
     def prepare_memory(self, memory: EncoderOutput) -> tuple[Tensor | None, EncoderOutput | None]:
-        """The keys and the memory that the state must hold for later looks."""
+        """The keys and the memory that the state stores for later steps."""
         raise NotImplementedError
 
     def unroll(
         self, stack: StackedRNN, vectors: Float[Tensor, "row new input"], state: RecurrentState
     ) -> tuple[Float[Tensor, "row new width"], RecurrentState]:
-        """Read new vectors: a hidden vector for each, and the state after the last."""
+        """The hidden states for new input vectors, and the state after the last."""
         raise NotImplementedError
 
 
 class NoAttention(DecoderAttention):
-    """The source is seen in the first state only; Sutskever et al. 2014.
+    """The source determines the initial state only (Sutskever et al. 2014).
 
-    Whatever the decoder needs of the source later, its state has to carry until then.
+    All information about the source must be carried by the decoder's state.
     """
 
     def prepare_memory(self, memory: EncoderOutput) -> tuple[Tensor | None, EncoderOutput | None]:
-        """Nothing: the first state has it all."""
+        """Nothing: the initial state is the only access to the source."""
         return None, None
 
     def unroll(
         self, stack: StackedRNN, vectors: Float[Tensor, "row new input"], state: RecurrentState
     ) -> tuple[Float[Tensor, "row new width"], RecurrentState]:
-        """Read on."""
+        """Unroll the cells without attention."""
         hidden, cells = stack.unroll(vectors, state.cell_state)
         return hidden, state.with_cells(cells)
 
 
 class ContextVectorAttention(DecoderAttention):
-    """The source's summary is part of the input at every step; Cho et al. 2014, section 2.2.
+    """The encoder's pooled vector is an input of every step (Cho et al. 2014, section 2.2).
 
-    It need not be carried in the state, but it is still one vector for the whole source.
+    The state need not carry it, but it is still a single vector for the whole source.
     """
 
     def __init__(self, memory_width: int):
@@ -62,13 +62,13 @@ class ContextVectorAttention(DecoderAttention):
         self.context_width = memory_width
 
     def prepare_memory(self, memory: EncoderOutput) -> tuple[Tensor | None, EncoderOutput | None]:
-        """The memory, for its summary."""
+        """The memory, for its pooled vector."""
         return None, memory
 
     def unroll(
         self, stack: StackedRNN, vectors: Float[Tensor, "row new input"], state: RecurrentState
     ) -> tuple[Float[Tensor, "row new width"], RecurrentState]:
-        """Read on, with the same summary beside every vector."""
+        """Unroll the cells, with the context vector concatenated to every input."""
         assert state.memory is not None
         context = state.memory.pooled[:, None].expand(-1, vectors.size(1), -1)
         hidden, cells = stack.unroll(torch.cat([vectors, context], dim=-1), state.cell_state)
@@ -76,10 +76,10 @@ class ContextVectorAttention(DecoderAttention):
 
 
 class BahdanauAttention(DecoderAttention):
-    """Look first, then read; Bahdanau, Cho & Bengio 2015.
+    """Attention before the recurrent step (Bahdanau, Cho & Bengio 2015).
 
-    The state before a step is the query, and the context found joins the step's input. Each look waits
-    for the state before it, so the times of a sentence must be read one after the other.
+    The previous state is the query, and the context is concatenated to the input of the step. Each query depends on
+    the state before it, so the time steps of a sequence are computed one after the other.
     """
 
     def __init__(self, attention: MemoryAttention, memory_width: int):
@@ -93,27 +93,29 @@ class BahdanauAttention(DecoderAttention):
     def unroll(
         self, stack: StackedRNN, vectors: Float[Tensor, "row new input"], state: RecurrentState
     ) -> tuple[Float[Tensor, "row new width"], RecurrentState]:
-        """Look and read, one vector at a time."""
+        """Attend and step, one input vector at a time."""
         assert state.keys is not None
         assert state.memory is not None
-        hidden, asked, seen, cells = [], [], [], state.cell_state
+        hidden, queries, all_weights, cells = [], [], [], state.cell_state
         for vector in vectors.split(1, dim=1):
             query = cells.hidden[:, -1:]  # the top layer's state
             context, weights = self.attention.attend(query, state.keys, state.memory)
             new, cells = stack.unroll(torch.cat([vector, context], dim=-1), cells)
             hidden.append(new)
-            asked.append(query)
-            seen.append(weights)
+            queries.append(query)
+            all_weights.append(weights)
         if (hook := self.attention.hook) is not None:
-            self.attention.call_hook(hook, torch.cat(asked, dim=1), state.keys, state.memory, torch.cat(seen, dim=1))
+            self.attention.call_hook(
+                hook, torch.cat(queries, dim=1), state.keys, state.memory, torch.cat(all_weights, dim=1)
+            )
         return torch.cat(hidden, dim=1), state.with_cells(cells)
 
 
 class LuongAttention(DecoderAttention):
-    """Read first, then look; Luong, Pham & Manning 2015, eq. 5: tanh(W [context; state]).
+    """Attention after the recurrent step; Luong, Pham & Manning 2015, eq. 5: tanh(W [context; state]).
 
-    The state after a step is the query, and the context joins the output. Looking does not act on the
-    next state (no input feeding), so all times are read, and then look, at once.
+    The new state is the query, and the context is combined with it to the output. The context does not affect the next
+    state (no input feeding), so the cells are unrolled over all time steps before attention is computed for all.
     """
 
     def __init__(self, attention: MemoryAttention, width: int, memory_width: int):
@@ -128,10 +130,10 @@ class LuongAttention(DecoderAttention):
     def unroll(
         self, stack: StackedRNN, vectors: Float[Tensor, "row new input"], state: RecurrentState
     ) -> tuple[Float[Tensor, "row new width"], RecurrentState]:
-        """Read all vectors, then look from all of them."""
+        """Unroll the cells over all inputs, then attend for all time steps."""
         assert state.keys is not None
         assert state.memory is not None
         hidden, cells = stack.unroll(vectors, state.cell_state)
         context, _ = self.attention(hidden, state.keys, state.memory)
-        joined = torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
-        return joined, state.with_cells(cells)
+        combined = torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
+        return combined, state.with_cells(cells)

@@ -1,7 +1,7 @@
-"""Readers: take a whole text in, both ways at once, and answer a question about it.
+"""Encoder-only models: an encoder of a whole text or image, and a head for labels, tags, tokens or embeddings.
 
-Any encoder goes. Compare `language_model.py`: there a decoder writes, and each place knows only what comes before it;
-here nothing is written, so each place may know all of the text, and the answers are given all at once.
+Every encoder can be used. Compare `language_model.py`: there a decoder generates a text and each position depends on
+the positions before it; here every position may depend on the whole text, and all outputs are computed at once.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from seq2see.models.encoder_output import EncoderOutput
 
 
 class EncoderModel(nn.Module):
-    """An encoder that reads, and a head that answers; what is asked, and where, is what its kinds differ in."""
+    """An encoder and a head; subclasses differ in the hidden states that the head gets."""
 
     def __init__(self, source: nn.Module, encoder: nn.Module, head: nn.Module):
         super().__init__()
         self.source, self.encoder = source, encoder
         self.head: Any = head
 
-    def forward(self, batch: Batch) -> Float[Tensor, "row place answer"]:
-        """The scores of all answers, at every place that can be asked."""
+    def forward(self, batch: Batch) -> Float[Tensor, "row position class"]:
+        """The logits at every position that has an output."""
         return self.head(self.hidden(batch).values)
 
     def hidden(self, batch: Batch) -> Sequences:
-        """A vector for every place that can be asked: by itself, each token's."""
-        assert batch.source is not None, "a reader needs a text"
-        read = self.encode(batch.source)
-        return Sequences(read.values, read.lengths)
+        """The input of the head: here the hidden state of every token."""
+        assert batch.source is not None, "an encoder model needs a source"
+        encoded = self.encode(batch.source)
+        return Sequences(encoded.values, encoded.lengths)
 
     def pooled(self, source: Sequences | Images) -> Float[Tensor, "row width"]:
-        """One vector for each whole text or image: by itself, the encoder's own summary."""
+        """One vector for each whole text or image: here the encoder's own pooled vector."""
         return self.encode(source).pooled
 
     def encode(self, source: Sequences | Images) -> EncoderOutput:
-        """Read the text, or look at the image."""
+        """The encoder output for the text or the image."""
         return self.encoder(self.source(source))

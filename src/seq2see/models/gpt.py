@@ -1,7 +1,7 @@
-"""GPT's half of the Transformer: blocks that look back and think, and no source to look across at.
+"""GPT: a decoder-only Transformer with causal self-attention and without cross-attention.
 
-Radford et al. 2018, 2019. Compare `transformer.py`: a block is the encoder's, with a mask that hides the future, and
-it can also take in one token after another, as the decoder does.
+Radford et al. 2018, 2019. Compare `transformer.py`: a block is the encoder's with a causal mask, and it can also
+process one token after the other with a key-value cache, as the decoder does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Vectors = Float[Tensor, "row time width"]
 
 
 class GPTBlock(EncoderBlock):
-    """Look at what was written so far, then think about each position."""
+    """Causal self-attention, then a feed-forward layer."""
 
     def step(
         self,
@@ -40,7 +40,7 @@ class GPTBlock(EncoderBlock):
         valid: Bool[Tensor, "row new"],
         self_attention_mask: AttentionMask,
     ) -> Vectors:
-        """One block, for new times only; the past is in the cache, which takes them in."""
+        """One block for new positions only; the cache holds the past and is extended by them."""
         vectors = self.self_attention_residual(
             vectors, valid, lambda x: self.self_attention.step(x, past, position_ids, self_attention_mask)
         )
@@ -49,14 +49,14 @@ class GPTBlock(EncoderBlock):
 
 @dataclass(frozen=True)
 class GPTState:
-    """What GPT remembers between steps; rows first in every tensor."""
+    """The state of GPT between steps; rows are the first dimension of every tensor."""
 
     blocks: tuple[KeyValueCache, ...]
-    cache_lengths: Int[Tensor, "row"]  # how many tokens each row has taken in
+    cache_lengths: Int[Tensor, "row"]  # the number of tokens in each row of the cache
 
 
 class GPTDecoder(nn.Module):
-    """Write a text from left to right, looking back at it."""
+    """A stack of blocks with causal self-attention."""
 
     def __init__(self, settings: TransformerSettings, positions: str = "sinusoidal"):
         super().__init__()
@@ -65,7 +65,7 @@ class GPTDecoder(nn.Module):
         self.final_norm = factory.final_norm()
 
     def forward(self, target: Sequences, memory: None = None) -> Vectors:
-        """All times at once, for training: the causal mask hides from each time what comes after it."""
+        """All positions at once, for training: the causal mask hides later positions."""
         layout = choose_layout(target)
         self_attention_mask = causal_document_mask(target) if isinstance(target, PackedSequences) else causal_mask()
         vectors, valid = layout.from_sequences(target)
@@ -80,13 +80,11 @@ class GPTDecoder(nn.Module):
         return GPTState(blocks, torch.zeros(rows, dtype=torch.long, device=blocks[0].keys.device))
 
     def step(self, vectors: Vectors, state: GPTState) -> tuple[Vectors, GPTState]:
-        """Take in one or more new tokens a row."""
+        """Process one or more new tokens of each row."""
         new, max_length = vectors.size(1), state.blocks[0].keys.size(2)
         position_ids = next_position_ids(state.cache_lengths, new)
-        valid, self_attention_mask = (
-            torch.ones_like(position_ids, dtype=torch.bool),
-            with_additive_mask(cache_mask(position_ids, max_length), vectors),
-        )
+        valid = torch.ones_like(position_ids, dtype=torch.bool)
+        self_attention_mask = with_additive_mask(cache_mask(position_ids, max_length), vectors)
         for block, past in zip(self.blocks, state.blocks, strict=True):
             vectors = block.step(vectors, past, position_ids, valid, self_attention_mask)
         if self.final_norm is not None:

@@ -1,4 +1,4 @@
-"""What a model looks at: images, and videos, which are images one after another."""
+"""Settings of image and video sources."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettin
 
 
 class PatchEmbeddingSettings(Settings):
-    """Images are cut into square patches, and each becomes a vector, plus one for where it stands."""
+    """Patch embeddings: square patches, each projected to a vector, plus position encodings."""
 
     kind: Literal["patches"] = "patches"
     size: PositiveInt = 4
-    """Pixels on each side of a patch."""
+    """Side length of a patch in pixels."""
     positions: Literal["learned", "sinusoidal", "none"] = "learned"
-    """How a model is told where a patch stands."""
+    """Position encoding of the patches."""
 
 
 PATCH_STRIDE_SETTING = {
@@ -25,36 +25,36 @@ PATCH_STRIDE_SETTING = {
     "conv-stem": "2^source.embedding.depth =",
     "resnet-stem": "2^(source.embedding.stages - 1) =",
 }
-"""What decides how many pixels stand from one patch to the next, in the words of a recipe; pixels are one apart."""
+"""The setting that determines the stride of the patches in pixels, for error messages; `pixels` have stride 1."""
 
 
 class ImageSource(Settings):
-    """An image that is looked at."""
+    """The source image."""
 
     kind: Literal["image"] = "image"
     image_size: int = Field(32, ge=1, le=4096)
-    """Pixels on each side: what a model learns from has this size, or is brought to it."""
+    """Side length in pixels; training images of other sizes are resized to it."""
     channels: Literal[1, 3] = 3
-    """Numbers of a pixel: 3 are red, green and blue, 1 is gray."""
+    """Color channels: 3 for RGB, 1 for grayscale."""
     embedding: Annotated[
         PatchEmbeddingSettings | ConvStemSettings | ResNetStemSettings | PixelEmbeddingSettings,
         Field(discriminator="kind"),
         default_kind("patches"),
     ] = PatchEmbeddingSettings()
-    """How pixels become vectors."""
+    """How pixels are embedded."""
 
     def nearest_image_size(self, image_size: int) -> int:
-        """The number of pixels nearest to this that is whole patches."""
+        """The multiple of the patch size that is nearest to `image_size`."""
         return max(1, round(image_size / self.embedding.size)) * self.embedding.size
 
 
 class VideoSource(ImageSource):
-    """A video that is watched: images one after another."""
+    """The source video: a sequence of images."""
 
     kind: Literal["video"] = "video"  # type: ignore[assignment]
     frames: int = Field(8, ge=2, le=1024)
-    """Images in a video: of one that has more, as many are taken at equal distances."""
+    """Frames of a video; longer videos are sampled at equal intervals."""
 
     def nearest_image_size(self, image_size: int) -> int:
-        """The size that was learned: what stands where in a frame has weights of its own."""
+        """The size of the settings: the projection has separate weights for every patch of a frame."""
         return self.image_size

@@ -1,8 +1,8 @@
-"""Language models: read a text from left to right, and at every place guess the token that comes next.
+"""Language models: predict the next token at every position from the tokens before it.
 
-p(x₁ ... x_T) = Π p(x_t | x₁ ... x_{t-1}): a factor for each place. Bengio et al. 2003; with recurrent cells Mikolov et
-al. 2010; with a Transformer's blocks it is GPT (Radford et al. 2018). Any decoder goes. A sequence-to-sequence model
-is the same with a source to look at.
+p(x₁ ... x_T) = Π p(x_t | x₁ ... x_{t-1}), a factor for each position. Bengio et al. 2003; with recurrent cells Mikolov
+et al. 2010; with Transformer blocks it is GPT (Radford et al. 2018). Every decoder can be used. A sequence-to-sequence
+model is a language model of the target, conditioned on a source.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from seq2see.layers.masks import next_position_ids
 
 @dataclass(frozen=True)
 class DecoderState:
-    """Where each row stands in its text, and what the decoder remembers."""
+    """The position of each row in its text, and the state of the decoder."""
 
     position: Int[Tensor, "row"]
     decoder: Any
 
 
 class LanguageModel(nn.Module):
-    """A decoder that reads what is written so far, and a head that names the next token."""
+    """The embedding of the target, a decoder, and a head for the logits of the next token."""
 
     def __init__(self, target: nn.Module, decoder: nn.Module, head: nn.Module):
         super().__init__()
@@ -37,31 +37,31 @@ class LanguageModel(nn.Module):
         self.head = head
 
     def forward(self, batch: Batch) -> Float[Tensor, "row time vocab"]:
-        """The scores of the next token at every time, all times at once."""
+        """The logits of the next token at every position, all positions at once."""
         return self.head(self.hidden(batch).values)
 
     def hidden(self, batch: Batch) -> Sequences:
-        """The decoder's hidden states when it is fed the text itself (teacher forcing)."""
+        """The decoder's hidden states with the text itself as input (teacher forcing)."""
         assert batch.target is not None, "a language model needs a text"
         return Sequences(self.decoder(self.target(batch.target), None), batch.target.lengths)
 
     def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> DecoderState:
-        """Get ready to write up to `max_length` tokens."""
-        assert source is None, "a language model has no source: what it shall go on from is a prefix"
-        nothing = torch.zeros(rows, dtype=torch.long, device=device_of(self))
-        return DecoderState(nothing, self.decoder.start(None, rows, max_length))
+        """The state before the first token, for up to `max_length` tokens."""
+        assert source is None, "a language model has no source: a prompt is a prefix of the target"
+        position = torch.zeros(rows, dtype=torch.long, device=device_of(self))
+        return DecoderState(position, self.decoder.start(None, rows, max_length))
 
     def step(
         self, tokens: Shaped[Tensor, "row new"], state: DecoderState
     ) -> tuple[Float[Tensor, "row new vocab"], DecoderState]:
-        """Take in new tokens (or numbers of a series); give the scores of what comes after each of them."""
+        """Process new tokens (or values of a series); return the logits of the token after each of them."""
         hidden, state = self.step_hidden(tokens, state)
         return self.head(hidden), state
 
     def step_hidden(
         self, tokens: Shaped[Tensor, "row new"], state: DecoderState
     ) -> tuple[Float[Tensor, "row new width"], DecoderState]:
-        """The hidden states at new tokens, read from where the state was left, and the state after them."""
+        """The hidden states of new tokens that follow the state, and the state after them."""
         vectors = self.target.embed_at(tokens, next_position_ids(state.position, tokens.size(1)))
         hidden, decoder = self.decoder.step(vectors, state.decoder)
         return hidden, DecoderState(state.position + tokens.size(1), decoder)

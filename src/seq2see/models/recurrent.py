@@ -1,8 +1,7 @@
-"""The recurrent family: an encoder that reads the source, a decoder that reads the target and looks back.
+"""The recurrent encoder and decoder, with their settings and the tables of cells and attentions.
 
-Here stand the settings, with the words one can choose from beside the classes they mean, and the two
-models. What they are made of: the cells in `layers/recurrent_cells.py` and `layers/gru_lstm.py`, the ways of looking in
-`recurrent_looks.py`, the first state in `recurrent_state.py`.
+Their parts: cells in `layers/recurrent_cells.py` and `layers/gru_lstm.py`, attention in `decoder_attention.py`, the
+initial state in `recurrent_state.py`.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ CELLS: dict[str, type[RecurrentCell]] = {
     "gru-reset-before": ResetBeforeGRUCell,
 }
 
-ATTENTIONS: dict[str, Callable[[int, int], DecoderAttention]] = {  # from the decoder's width and the memory's
+ATTENTIONS: dict[str, Callable[[int, int], DecoderAttention]] = {  # from the widths of the decoder and of the memory
     "none": lambda width, memory: NoAttention(),
     "context-vector": lambda width, memory: ContextVectorAttention(memory),
     "additive": lambda width, memory: BahdanauAttention(AdditiveAttention(width, memory), memory),
@@ -60,88 +59,88 @@ ATTENTIONS: dict[str, Callable[[int, int], DecoderAttention]] = {  # from the de
 
 
 class RecurrentEncoderSettings(Settings):
-    """A recurrent encoder: cells that read the source one vector at a time."""
+    """A recurrent encoder: RNN, GRU or LSTM, unidirectional or bidirectional."""
 
     kind: Literal["recurrent"] = "recurrent"
     width: PositiveInt = 256
-    """Numbers in each vector it gives; with both directions each has half of them."""
+    """Width of the hidden states; if bidirectional, each direction has half of it."""
     depth: PositiveInt = 1
-    """Layers of cells on top of each other."""
+    """The number of layers."""
     cell: CellName = "gru"
-    """Which cell: elman or elman-relu (no gates), gru, lstm, or notes-gru (reset before the product; slower)."""
+    """The cell: rnn (tanh), rnn-relu, gru, lstm, or gru-reset-before (reset gate before the matrix product; slower)."""
     bidirectional: bool = True
-    """Read the source forwards only, or in both directions."""
+    """Whether the encoder reads the source in both directions, or only forward."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """Share of the numbers that is set to zero after each layer while training."""
+    """Dropout rate after each layer."""
 
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
 class AWDSettings(Settings):
-    """Dropout for language models, with masks that hold for all times (Merity et al. 2018, section 4)."""
+    """The dropouts of AWD-LSTM: variational, with one mask for all time steps (Merity et al. 2018, section 4)."""
 
     embedding_dropout: Probability = 0.0
-    """Share of the words whose vectors are zero for a step, wherever they stand."""
+    """Embedding dropout: the probability that the embedding of a word is zero for a whole step."""
     input_dropout: Probability = 0.0
-    """Share of the numbers in the tokens' vectors."""
+    """Input dropout: the dropout rate of the embedded tokens."""
     weight_dropout: Probability = 0.0
-    """Share of the weights between a state and the next that is left out for a step (DropConnect)."""
+    """Weight dropout: the dropout rate of the hidden-to-hidden weights (DropConnect)."""
     output_dropout: Probability = 0.0
-    """Share of the numbers in what the head sees; between the layers it is the decoder's `dropout`."""
+    """Output dropout: the rate before the head; between the layers it is the decoder's `dropout`."""
 
 
 class RecurrentDecoderSettings(Settings):
-    """A recurrent decoder: cells that read the target so far and look at the source."""
+    """A recurrent decoder: RNN, GRU or LSTM, with or without attention to the source."""
 
     kind: Literal["recurrent"] = "recurrent"
     width: PositiveInt = 256
-    """Numbers in its state and in each vector it gives."""
+    """Width of the hidden states."""
     depth: PositiveInt = 1
-    """Layers of cells on top of each other."""
+    """The number of layers."""
     cell: CellName = "gru"
-    """Which cell: elman or elman-relu (no gates), gru, lstm, or notes-gru (reset before the product; slower)."""
+    """The cell: rnn (tanh), rnn-relu, gru, lstm, or gru-reset-before (reset gate before the matrix product; slower)."""
     attention: AttentionName = "additive"
-    """How it sees the source: in its first state, summed up at every step, or by one of four attentions."""
+    """Access to the source: initial state only (none), context vector at every step, or one of four attentions."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """Share of the numbers that is set to zero after each layer while training."""
+    """Dropout rate after each layer."""
     awd: AWDSettings | None = None
-    """Dropout whose masks hold for all times; without it, each number falls out by itself."""
+    """Variational dropout with one mask for all time steps; without it, ordinary dropout."""
     embedding_width: PositiveInt | None = None
-    """Numbers in a token's vector, if not `width`; what the cells give is brought to so many."""
+    """Width of the embeddings, if it is not `width`; the output is projected to it."""
     projection: Literal["linear", "last-layer"] = "linear"
-    """How that is done: by a matrix behind the cells, or by a last layer of cells that is only so wide."""
+    """How the output is projected: by a linear layer after the cells, or by a last recurrent layer of that width."""
 
 
 def build_cells(
-    word: str,
+    name: str,
     input_width: int,
     between: int,
     width: int,
     depth: int,
     weight_dropout: float = 0.0,
-    last: int | None = None,
+    last_width: int | None = None,
 ) -> list[RecurrentCell]:
-    """Cells for `depth` layers: the first reads the input, the others `between` numbers from below.
+    """Cells for `depth` layers, the first with inputs of `input_width`, the others with inputs of `between`.
 
-    The last may have a width of its own.
+    The last layer may have a width of its own, `last_width`.
     """
-    below = [between if layer else input_width for layer in range(depth)]
-    cell, widths = CELLS[word], zip(below, [width] * (depth - 1) + [last or width], strict=True)
+    input_widths = [between if layer else input_width for layer in range(depth)]
+    cell, widths = CELLS[name], zip(input_widths, [width] * (depth - 1) + [last_width or width], strict=True)
     if not weight_dropout:
-        return [cell(*both) for both in widths]
+        return [cell(*pair) for pair in widths]
     if not issubclass(cell, FusedCell):
         raise UserError(
-            f"The weights of '{word}' cannot be dropped: no kernel reads with them.",
+            f"Weight dropout is not possible for '{name}': it has no fused kernel.",
             hint="Set decoder.awd.weight_dropout=0, or decoder.cell=gru.",
         )
-    return [cell(*both, weight_dropout) for both in widths]
+    return [cell(*pair, weight_dropout) for pair in widths]
 
 
 class RecurrentEncoder(nn.Module):
-    """Read the source with recurrent cells; Sutskever et al. 2014, in both directions Bahdanau et al. 2015.
+    """A recurrent encoder (Sutskever et al. 2014), bidirectional as in Bahdanau et al. 2015.
 
-    h_t = f(x_t, h_{t-1}). The summary is the reader's last state: the whole source squeezed into one vector.
+    h_t = f(x_t, h_{t-1}). The pooled vector is the last state: one vector for the whole source.
     """
 
     def __init__(self, stack: UnidirectionalRNN | BidirectionalRNN):
@@ -150,36 +149,35 @@ class RecurrentEncoder(nn.Module):
 
     @staticmethod
     def from_settings(settings: RecurrentEncoderSettings, input_width: int | None = None) -> RecurrentEncoder:
-        """The encoder that the settings describe; its input has the same width, unless told otherwise."""
-        word, width, depth = settings.cell, settings.width, settings.depth
+        """The encoder that the settings describe; by default the width of its input is that of its output."""
+        cell, width, depth = settings.cell, settings.width, settings.depth
         input_width = input_width or width
         if not settings.bidirectional:
             return RecurrentEncoder(
-                UnidirectionalRNN(build_cells(word, input_width, width, width, depth), settings.dropout)
+                UnidirectionalRNN(build_cells(cell, input_width, width, width, depth), settings.dropout)
             )
         if width % 2:
             raise UserError(
-                f"A width of {width} cannot be shared between two directions.",
+                f"A width of {width} cannot be split between two directions.",
                 hint="Make encoder.width even, or set encoder.bidirectional=false.",
             )
-        forward_cells = build_cells(word, input_width, width, width // 2, depth)
-        backward_cells = build_cells(word, input_width, width, width // 2, depth)
+        forward_cells = build_cells(cell, input_width, width, width // 2, depth)
+        backward_cells = build_cells(cell, input_width, width, width // 2, depth)
         return RecurrentEncoder(BidirectionalRNN(forward_cells, backward_cells, settings.dropout))
 
     def forward(self, vectors: Sequences) -> EncoderOutput:
-        """The memory of these source vectors."""
-        read, pooled = self.stack(vectors)
-        return EncoderOutput(read.values, read.lengths, pooled)
+        """The encoder output for the embedded source."""
+        hidden, pooled = self.stack(vectors)
+        return EncoderOutput(hidden.values, hidden.lengths, pooled)
 
 
 class RecurrentDecoder(nn.Module):
-    """Read the target so far, look at the source, give a hidden vector for each token read.
+    """A recurrent decoder of three parts: a bridge, a stack of cells, and attention to the source.
 
-    Three parts make it: a bridge (what the first state is), a stack of cells (how it reads on) and a
-    look (how it sees the source while it does). Without a memory it is a language model, and its first
-    state is zeros. What it gives passes through `output_projection`: nothing, or a matrix that makes it as wide as a token's vector,
-    so that a head can share the table (Melis, Dyer & Blunsom 2018, "down-projection"), and dropout. Or the last layer
-    is that wide (Merity et al. 2018, section 4.5): what it gives lies between -1 and 1, and SGD may take large steps.
+    The bridge computes the initial state from the encoder output. Without an encoder it is a language model, whose
+    initial state is zero. `output_projection` is the identity, or a linear layer to the width of the embeddings, so
+    that a head can be tied (Melis, Dyer & Blunsom 2018, "down-projection"), and dropout. Or the last layer has that
+    width (Merity et al. 2018, section 4.5): its outputs are between -1 and 1, and SGD may use a large learning rate.
     """
 
     def __init__(
@@ -198,47 +196,47 @@ class RecurrentDecoder(nn.Module):
         settings: RecurrentDecoderSettings, memory_width: int | None, input_width: int | None = None
     ) -> RecurrentDecoder:
         """The decoder that the settings describe; without an encoder `memory_width` is None."""
-        word, width, depth = settings.cell, settings.width, settings.depth
+        cell, width, depth = settings.cell, settings.width, settings.depth
         if memory_width is None and settings.attention != "none":
             raise UserError(
-                f"Without an encoder there is nothing to look at by '{settings.attention}'.",
+                f"decoder.attention={settings.attention} needs an encoder.",
                 hint="Set decoder.attention=none.",
             )
         if memory_width is not None and settings.awd:
-            raise UserError(  # who looks before each token reads one at a time, and would draw a mask for each
-                "Masks that hold for all times are for language models.", hint="Leave out decoder.awd."
+            raise UserError(  # attention before each step calls the cells once a token, each time with new masks
+                "Variational dropout is for language models.", hint="Leave out decoder.awd."
             )
-        last = settings.embedding_width if settings.projection == "last-layer" else None
-        if memory_width is not None and last:
-            raise UserError(  # what looks at the source does so with vectors as wide as the state
-                "A last layer as wide as a token's vector is for language models.",
+        last_width = settings.embedding_width if settings.projection == "last-layer" else None
+        if memory_width is not None and last_width:
+            raise UserError(  # the queries of attention have the width of the state
+                "A last layer of the width of the embeddings is for language models.",
                 hint="Set decoder.projection=linear.",
             )
         cross_attention, awd = ATTENTIONS[settings.attention](width, memory_width or 0), settings.awd
         input_width = (input_width or settings.embedding_width or width) + cross_attention.context_width
-        cells = build_cells(word, input_width, width, width, depth, awd.weight_dropout if awd else 0.0, last)
+        cells = build_cells(cell, input_width, width, width, depth, awd.weight_dropout if awd else 0.0, last_width)
         bridge = None if memory_width is None else DenseBridge(memory_width, width, depth, cells[0].state_count)
         stack = (VariationalStackedRNN if awd else StackedRNN)(cells, settings.dropout)
         return RecurrentDecoder(stack, bridge, cross_attention, _output_projection(settings))
 
     def start(self, memory: EncoderOutput | None, rows: int, max_length: int) -> RecurrentState:
-        """The state before the first token. However long the target, it needs no more `max_length`."""
+        """The state before the first token; its size does not depend on `max_length`."""
         zero_state = self.stack.initial_state(rows, next(self.parameters()))
         if memory is None or self.bridge is None:
             return RecurrentState(zero_state.hidden, zero_state.cell)
-        first = self.bridge(memory.pooled, zero_state)
-        keys, encoder_states = self.cross_attention.prepare_memory(memory)
-        return RecurrentState(first.hidden, first.cell, keys, encoder_states)
+        initial = self.bridge(memory.pooled, zero_state)
+        keys, stored_memory = self.cross_attention.prepare_memory(memory)
+        return RecurrentState(initial.hidden, initial.cell, keys, stored_memory)
 
     def step(
         self, vectors: Float[Tensor, "row new input"], state: RecurrentState
     ) -> tuple[Float[Tensor, "row new width"], RecurrentState]:
-        """Read one or more new vectors; the whole past is in the state."""
+        """Process one or more new embeddings; the state holds the whole past."""
         hidden, state = self.cross_attention.unroll(self.stack, vectors, state)
         return self.output_projection(hidden), state
 
     def forward(self, vectors: Sequences, memory: EncoderOutput | None) -> Float[Tensor, "row time width"]:
-        """Read whole targets at once, as in training."""
+        """The hidden states of whole targets, as in training."""
         values = zero_padding(vectors).values
         state = self.start(memory, rows=values.size(0), max_length=values.size(1))
         hidden, _ = self.cross_attention.unroll(self.stack, values, state)
@@ -246,7 +244,7 @@ class RecurrentDecoder(nn.Module):
 
 
 def _output_projection(settings: RecurrentDecoderSettings) -> nn.Sequential:
-    """What stands between the cells and the head."""
+    """The projection and the dropout between the cells and the head."""
     parts: list[nn.Module] = []
     if settings.embedding_width and settings.projection == "linear":
         parts.append(nn.Linear(settings.width, settings.embedding_width, bias=False))

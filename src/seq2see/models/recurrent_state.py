@@ -1,4 +1,4 @@
-"""What a recurrent decoder carries from one token to the next, and how it begins."""
+"""The state of a recurrent decoder, and the bridge from the encoder to the initial state."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from seq2see.models.encoder_output import EncoderOutput
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """The whole past of a recurrent decoder, rows first, and what it looks at.
+    """The state of a recurrent decoder; rows are the first dimension.
 
-    A Transformer's state grows with every token; this one does not. `cell` is there only for an LSTM,
-    `keys` only for attention, `memory` only for a decoder that looks at it again after the start.
+    A Transformer's state grows with every token; this one does not. Only an LSTM has `cell`, only attention has `keys`,
+    and `memory` (the encoder output) is stored only if it is read at every step.
     """
 
     hidden: Float[Tensor, "row layer width"]
@@ -28,27 +28,27 @@ class RecurrentState:
 
     @property
     def cell_state(self) -> CellState:
-        """The part that the recurrent cells carry along."""
+        """The state of the recurrent cells."""
         return CellState(self.hidden, self.cell)
 
     def with_cells(self, cells: CellState) -> RecurrentState:
-        """The state after the cells have read on."""
+        """The state with new states of the cells."""
         return replace(self, hidden=cells.hidden, cell=cells.cell)
 
 
 class CopyBridge(nn.Module):
-    """The summary itself is the first state of every layer; an LSTM's cell begins with zeros."""
+    """The encoder's pooled vector is the initial hidden state of every layer; an LSTM's cell state is zero."""
 
     def forward(self, pooled: Float[Tensor, "row memory"], zero_state: CellState) -> CellState:
-        """The first state; `zero_state` is the stack's state of zeros."""
+        """The initial state; `zero_state` is the stack's state of zeros."""
         return CellState(pooled[:, None].expand_as(zero_state.hidden), zero_state.cell)
 
 
 class DenseBridge(nn.Module):
-    """A layer of its own makes the first state, tanh(W summary + b); Bahdanau et al. 2015, appendix A.2.2.
+    """A dense layer computes the initial state, tanh(W pooled + b); Bahdanau et al. 2015, appendix A.2.2.
 
-    Encoder and decoder are then free to use their states differently, and to differ in width. `parts`
-    is the number of vectors in each layer's state.
+    So encoder and decoder may use their states differently and differ in width. `parts` is the number of vectors in
+    each layer's state: 2 for an LSTM, else 1.
     """
 
     def __init__(self, memory_width: int, width: int, depth: int, parts: int):
@@ -57,7 +57,7 @@ class DenseBridge(nn.Module):
         self.project = nn.Linear(memory_width, parts * depth * width)
 
     def forward(self, pooled: Float[Tensor, "row memory"], zero_state: CellState) -> CellState:
-        """The first state; `zero_state` is the stack's state of zeros."""
+        """The initial state; `zero_state` is the stack's state of zeros."""
         states = torch.tanh(self.project(pooled)).unflatten(-1, self.shape).unbind(dim=1)
         return CellState(*states)
 

@@ -1,7 +1,7 @@
-"""A ResNet that reads what an image's frontend gives, as the Transformer does: what a ViT is compared with.
+"""A ResNet as encoder of embedded images: the convolutional baseline of a ViT.
 
-He et al. 2016. Compare `transformer.py`: there every place looks at all others from the first block on, here only at
-its neighbors, and the map grows coarser until a few places cover the whole image.
+He et al. 2016. Compare `transformer.py`: there every position attends to all others from the first block on; here a
+position reads only its neighbors, and the feature map is downsampled until a few positions cover the whole image.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from seq2see.models.encoder_output import EncoderOutput
 
 
 class ConvStemSettings(Settings):
-    """Images are cut into patches that overlap, by a few convolutions (Hassani et al. 2021)."""
+    """A convolutional stem, which splits images into overlapping patches (CCT; Hassani et al. 2021)."""
 
     kind: Literal["conv-stem"] = "conv-stem"
     depth: PositiveInt = 2
-    """Convolutions on top of each other; each halves the sides of the map: patches stand 2^depth pixels apart."""
+    """Convolutional layers; each halves height and width, so the stride of the patches is 2^depth pixels."""
     positions: Literal["learned", "sinusoidal", "none"] = "learned"
-    """How a model is told where a patch stands."""
+    """Position encoding of the patches."""
 
     @property
     def size(self) -> int:
@@ -34,13 +34,13 @@ class ConvStemSettings(Settings):
 
 
 class ResNetStemSettings(Settings):
-    """A CNN looks first, and each place of its coarse map is a patch (Dosovitskiy et al. 2021, section 3.1: hybrid)."""
+    """The feature map of a ResNet in place of patches (hybrid ViT; Dosovitskiy et al. 2021, section 3.1)."""
 
     kind: Literal["resnet-stem"] = "resnet-stem"
     depth: PositiveInt = 2
-    """Residual blocks a stage."""
+    """Residual blocks per stage."""
     stages: PositiveInt = 4
-    """Stages; each but the first halves the sides of the map: patches stand 2^(stages - 1) pixels apart."""
+    """Stages; each but the first halves height and width, so the stride of the patches is 2^(stages - 1) pixels."""
     positions: ClassVar[str] = "learned"
 
     @property
@@ -50,41 +50,41 @@ class ResNetStemSettings(Settings):
 
 
 class PixelEmbeddingSettings(Settings):
-    """Every pixel becomes a vector, with its eight neighbors: what a CNN begins with."""
+    """An embedding of every pixel by a 3 x 3 convolution, the first layer of a CNN."""
 
     kind: Literal["pixels"] = "pixels"
     size: ClassVar[int] = 1
-    positions: ClassVar[str] = "none"  # a CNN needs not be told where a pixel stands
+    positions: ClassVar[str] = "none"  # a CNN needs no position encoding
 
 
 class ResNetSettings(Settings):
-    """An encoder of convolutions with ways around them, for images."""
+    """A ResNet encoder for images (He et al. 2016)."""
 
     kind: Literal["resnet"] = "resnet"
     width: PositiveInt = 512
-    """Channels of the last stage; each stage below has half of those above it."""
+    """Channels of the last stage; each earlier stage has half as many as the next."""
     depth: PositiveInt = 2
-    """Residual blocks a stage, of two convolutions each."""
+    """Residual blocks per stage, of two convolutions each."""
     stages: PositiveInt = 4
-    """Stages; each but the first halves the sides of the map."""
+    """Stages; each but the first halves height and width of the feature map."""
     norm: Literal["batch", "group"] = "batch"
-    """What a norm takes together: a channel of the whole batch, or some channels of one image."""
-    dropout: ClassVar[float] = 0.0  # a CNN is kept from learning by heart by other views of its images
+    """Batch norm (statistics of a channel over the batch) or group norm (of some channels of one image)."""
+    dropout: ClassVar[float] = 0.0  # a CNN is regularized by augmentation
 
     @property
-    def enters(self) -> int:
-        """Width of the vectors that the first stage takes."""
+    def input_width(self) -> int:
+        """Width of the input of the first stage."""
         return self.width // 2 ** (self.stages - 1)
 
 
 class ResNetEncoder(nn.Module):
-    """Every place of a coarse map ends up knowing the part of the image around it."""
+    """A ResNet over the grid of an embedded image."""
 
     def __init__(self, settings: ResNetSettings):
         super().__init__()
         self.stages = ResNet(settings.width, settings.depth, settings.stages, settings.norm)
 
     def forward(self, source: PatchGrid) -> EncoderOutput:
-        """Read the vectors of an image; the summary is the mean of all places of the last map."""
-        places = flatten_map(self.stages(unflatten_map(source)))
-        return EncoderOutput(places.values, places.lengths, masked_mean(places))
+        """The last feature map as a sequence; the pooled vector is its mean."""
+        features = flatten_map(self.stages(unflatten_map(source)))
+        return EncoderOutput(features.values, features.lengths, masked_mean(features))

@@ -1,7 +1,7 @@
-"""Sequence to sequence: read the source, then write the target token by token.
+"""Sequence to sequence: encode the source, then generate the target token by token.
 
-Sutskever, Vinyals & Le 2014; Cho et al. 2014. It is a language model of the target that has something to look at. Any
-encoder goes with any decoder: a recurrent pair, a Transformer, or one of each.
+Sutskever, Vinyals & Le 2014; Cho et al. 2014. It is a language model of the target, conditioned on the source. Every
+encoder can be combined with every decoder: two recurrent ones, a Transformer, or one of each.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from seq2see.models.token_embeddings import TokenEmbedding
 
 
 class Seq2Seq(LanguageModel):
-    """An encoder that reads, a decoder that writes, and a head that names the next token."""
+    """Embeddings of source and target, an encoder, a decoder, and a head for the logits of the next token."""
 
     def __init__(
         self, source: nn.Module, encoder: nn.Module, target: TokenEmbedding, decoder: nn.Module, head: nn.Module
     ):
-        nn.Module.__init__(self)  # parts are counted in the order in which they stand here
+        nn.Module.__init__(self)  # the order of the parts below determines the order of the parameters
         self.source, self.encoder = source, encoder
         self.target, self.decoder, self.head = target, decoder, head
 
     def hidden(self, batch: Batch) -> Sequences:
-        """The decoder's hidden states when it is fed the target itself (teacher forcing)."""
+        """The decoder's hidden states with the target itself as input (teacher forcing)."""
         assert batch.source is not None, "sequence to sequence needs a source"
         assert batch.target is not None, "and a target"
         memory = self.encode(batch.source)
         return Sequences(self.decoder(self.target(batch.target), memory), batch.target.lengths)
 
     def encode(self, source: Sequences | Images) -> EncoderOutput:
-        """Read the source."""
+        """The encoder output for the source."""
         return self.encoder(self.source(source))
 
     def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> DecoderState:
-        """Read the source and get ready to write up to `max_length` tokens."""
+        """Encode the source; return the state before the first token, for up to `max_length` tokens."""
         assert source is not None, "sequence to sequence needs a source"
         memory = self.encode(source)
         return DecoderState(torch.zeros_like(memory.lengths), self.decoder.start(memory, rows, max_length))

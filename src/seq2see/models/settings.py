@@ -1,4 +1,4 @@
-"""What decides a model's shape: the four slots that a model folder needs to be built again."""
+"""The settings of a model: source, target, encoder and decoder, from which a model folder is rebuilt."""
 
 from __future__ import annotations
 
@@ -28,135 +28,135 @@ DecoderSettings = Annotated[
 
 
 class TokenEmbeddingSettings(Settings):
-    """Tokens become vectors by a learned table, plus a vector for where they stand."""
+    """Token embeddings from a learned table, plus position encodings."""
 
     kind: Literal["tokens"] = "tokens"
     positions: Literal["sinusoidal", "learned", "rotary", "alibi", "none"] = "sinusoidal"
-    """How a model is told where a token stands; rotary and alibi are for Transformers, recurrent ones need none."""
+    """Position encoding; rotary and alibi act in self-attention (Transformers only), recurrent models need none."""
     max_positions: int = Field(512, ge=1)
-    """Learned positions: how many there are; all times beyond share the last."""
+    """The number of learned positions; all positions beyond share the last."""
     scale: bool = True
-    """Whether the table's vectors are taken times √width, as in the paper, or as they are, as in GPT-2."""
+    """Multiply the embeddings by √width, as in the paper; false leaves them unscaled, as in GPT-2."""
 
 
 class BertEmbeddingSettings(Settings):
-    """Tokens become vectors as BERT's do: learned ones for token, place and sentence, added up and normalized."""
+    """BERT's embeddings: the normalized sum of learned token, position and token type embeddings."""
 
     kind: Literal["bert"] = "bert"
     max_positions: int = Field(512, ge=1)
-    """How many places have a vector of their own; all places beyond share the last."""
+    """The number of learned positions; all positions beyond share the last."""
 
     @property
     def positions(self) -> Literal["learned"]:
-        """How a model is told where a token stands."""
+        """The position encoding."""
         return "learned"
 
 
 class NgramEmbeddingSettings(Settings):
-    """Words become vectors by the n-grams of their letters, each looked up by its hash; for taggers."""
+    """Word embeddings from character n-grams, looked up by hash (fastText; Bojanowski et al. 2017); for taggers."""
 
     kind: Literal["ngrams"] = "ngrams"
     max_n: PositiveInt = 3
-    """Letters in the longest n-gram; a whole word has a vector of its own besides, whatever its length."""
+    """The largest n of the character n-grams; each whole word has an embedding of its own as well."""
     buckets: PositiveInt = 16_384
-    """Rows of the table; words and n-grams that fall into the same row share a vector."""
+    """Rows of the embedding table; words and n-grams in the same hash bucket share an embedding."""
     word_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of the words that are known by their n-grams alone, drawn anew at every step of training."""
+    """Word dropout: the probability that in training a word is embedded by its n-grams alone."""
 
     @property
     def positions(self) -> Literal["none"]:
-        """How a model is told where a word stands."""
+        """The position encoding."""
         return "none"
 
 
 class Text(Settings):
-    """Text that is read."""
+    """The source text."""
 
     kind: Literal["text"] = "text"
     tokenizer: TokenizerSettings = BPE()
-    """How text is cut into tokens."""
+    """How text is split into tokens."""
     embedding: Annotated[
         TokenEmbeddingSettings | BertEmbeddingSettings | NgramEmbeddingSettings,
         Field(discriminator="kind"),
         default_kind("tokens"),
     ] = TokenEmbeddingSettings()
-    """How tokens become vectors."""
+    """How tokens are embedded."""
     max_tokens: int = Field(256, ge=2)
-    """Tokens kept of one text; what lies beyond is cut off, and that is reported."""
+    """The maximal number of tokens of a text; longer texts are truncated, and that is reported."""
 
 
 class TextTarget(Text):
-    """Text that is written."""
+    """The target text."""
 
     embedding: TokenEmbeddingSettings = TokenEmbeddingSettings()
-    """How tokens become vectors."""
+    """How tokens are embedded."""
     vocabulary: Literal["separate", "shared"] = "separate"
-    """Whether source and target have one vocabulary and one table of vectors, or one each."""
+    """Whether source and target share one vocabulary and one embedding table, or have separate ones."""
     head: Literal["tied", "untied", "untied-no-bias"] = "tied"
-    """What scores tokens: the table of their input vectors, a matrix of its own with a bias, or one without."""
+    """The language-model head: tied to the embedding table, untied with a bias, or untied without one."""
     suppress_tokens: tuple[int, ...] = ()
-    """Numbers that name no token and are never probable: real weights may have no <pad>, say."""
+    """Token ids that never get any probability: pretrained weights may have no <pad>, for example."""
 
 
 class MaskedTokensTarget(Settings):
-    """The tokens that were hidden in what is read."""
+    """The masked tokens of the source."""
 
     kind: Literal["masked-tokens"] = "masked-tokens"
 
 
 class MaskedTokensNSPTarget(Settings):
-    """The tokens that were hidden in two texts, and whether the second follows the first."""
+    """The masked tokens of two texts, and whether the second follows the first (next sentence prediction)."""
 
     kind: Literal["masked-tokens-nsp"] = "masked-tokens-nsp"
 
 
 class Label(Settings):
-    """One of a few labels for the whole text; which there are, the training examples say."""
+    """A label for the whole text; the set of labels comes from the training examples."""
 
     kind: Literal["label"] = "label"
     pooling: Literal["encoder", "cls"] = "encoder"
-    """What the label is told from: the encoder's own summary of the text, or what it made of <bos>, as in BERT."""
+    """What the classifier reads: the encoder's own pooled vector, or the hidden state of <bos> (BERT's [CLS])."""
 
 
 class ImageLabel(Settings):
-    """One of a few labels for the whole image; which there are, the training examples say."""
+    """A label for the whole image; the set of labels comes from the training examples."""
 
     kind: Literal["image-label"] = "image-label"
     pooling: Literal["cls", "mean", "map", "pre-logits", "distilled"] = "cls"
-    """What the label is told from: a class token, the mean, what a question finds; or as real weights have it."""
+    """Pooling: class token, mean, attention pooling (map), or as pretrained weights have it (pre-logits, distilled)."""
 
     @property
     def prefix_tokens(self) -> int:
-        """How many learned vectors stand in front of the patches."""
+        """The number of learned vectors before the patches."""
         return {"mean": 0, "map": 0, "distilled": 2}.get(self.pooling, 1)
 
 
 class Tags(Settings):
-    """One of a few tags for each word; which there are, the training examples say."""
+    """A tag for each word; the set of tags comes from the training examples."""
 
     kind: Literal["tags"] = "tags"
     word_pooling: Literal["mean", "first"] = "mean"
-    """What a word is told from: the mean of its pieces, or its first piece, as in BERT."""
+    """What represents a word: the mean of its tokens, or its first token, as in BERT."""
 
 
 class EmbeddingTarget(Settings):
-    """A vector for the whole text: real weights without a head give no more."""
+    """A sentence embedding: the only output of pretrained weights without a head."""
 
     kind: Literal["embedding"] = "embedding"
     pooling: Literal["mean", "cls"] = "mean"
-    """What the vector is: the mean of all places, or what the encoder made of <bos>."""
+    """Pooling: the mean of all hidden states, or the hidden state of <bos>."""
 
 
 class Series(Settings):
-    """The next number of a series."""
+    """The next value of a series."""
 
     kind: Literal["series"] = "series"
     context_length: int = Field(64, ge=1)
-    """Numbers asked for in one window of training; a model without a window of its own sees so many back."""
+    """Values in a training window; also the context of a decoder that has no context length of its own."""
 
 
 def embedding_width_of(decoder: TransformerSettings | RecurrentDecoderSettings | MLPDecoderSettings) -> int:
-    """Numbers in a token's vector, on the way into a decoder and at its head."""
+    """Width of the embeddings of the target, which the head shares if it is tied."""
     return (isinstance(decoder, RecurrentDecoderSettings) and decoder.embedding_width) or decoder.width
 
 
@@ -166,54 +166,56 @@ TargetSettings = (
 
 
 class ModelSettings(Settings):
-    """A model: it reads a source and writes a target.
+    """A model: an encoder of the source and a decoder of the target.
 
-    Without source and encoder it only writes (a language model), without decoder it only reads.
+    Without source and encoder it is a language model, without decoder an encoder-only model.
     """
 
     source: Annotated[Text | ImageSource | VideoSource, Field(discriminator="kind"), default_kind("text")] | None = None
-    """What is read or looked at; a language model reads nothing but what it writes."""
+    """The input of the encoder: a text, an image or a video; language models have none."""
     target: Annotated[TargetSettings, Field(discriminator="kind"), default_kind("text")] = TextTarget()
-    """What is answered: a text, or something about the text that was read."""
+    """The output: a text, or a property of the source such as a label."""
     encoder: EncoderSettings | None = None
-    """What reads the source."""
+    """The encoder of the source."""
     decoder: DecoderSettings | None = None
-    """What writes the target, if it is a text."""
+    """The decoder, if the target is a text or a series."""
 
     @property
     def generates(self) -> bool:
-        """Whether the answer is a text."""
+        """Whether the output is a text."""
         return isinstance(self.target, TextTarget)
 
     @property
     def target_text(self) -> TextTarget:
-        """The text that is written."""
-        assert isinstance(self.target, TextTarget), "this model does not write"
+        """The target text."""
+        assert isinstance(self.target, TextTarget), "the target of this model is no text"
         return self.target
 
     @property
     def source_text(self) -> Text:
-        """The text that is read."""
-        assert isinstance(self.source, Text), "this model does not read a text"
+        """The source text."""
+        assert isinstance(self.source, Text), "the source of this model is no text"
         return self.source
 
     @property
     def prefix_tokens(self) -> int:
-        """Learned vectors in front of an image's patches: whoever writes looks at the patches themselves."""
+        """The number of learned vectors before an image's patches; models that generate text have none."""
         return self.target.prefix_tokens if isinstance(self.target, ImageLabel) else int(not self.generates)
 
     @property
     def max_prompt_tokens(self) -> int:
-        """Tokens that a language model goes on from, at most, and so many more it may say: both fit in its window.
+        """The maximal number of prompt tokens of a language model: half its context, the rest is for the continuation.
 
-        A recurrent one whose tokens have no numbered places has no window: its state takes in any text.
+        A recurrent language model without position encoding has no limit.
         """
-        endless = isinstance(self.decoder, RecurrentDecoderSettings) and self.target_text.embedding.positions == "none"
-        return sys.maxsize if endless else self.target_text.max_tokens // 2
+        unlimited = (
+            isinstance(self.decoder, RecurrentDecoderSettings) and self.target_text.embedding.positions == "none"
+        )
+        return sys.maxsize if unlimited else self.target_text.max_tokens // 2
 
     @model_validator(mode="after")
-    def check_words(self) -> ModelSettings:
-        """N-grams are those of words, and only taggers are told which letters are a word."""
+    def check_word_embeddings(self) -> ModelSettings:
+        """Embeddings of words by character n-grams need the words of a tagger."""
         if (
             isinstance(self.source, Text)
             and isinstance(self.source.embedding, NgramEmbeddingSettings)
@@ -224,24 +226,29 @@ class ModelSettings(Settings):
 
     @model_validator(mode="after")
     def check_image(self) -> ModelSettings:
-        """An image must be whole patches, and what is said of images is not said of texts."""
-        looks = isinstance(self.source, ImageSource)
-        answered = self.generates or self.target == EmbeddingTarget(
-            pooling="cls"
-        )  # words, or real weights without a head
-        if looks != isinstance(self.target, ImageLabel) and not (looks and answered):
+        """The settings of models of images and videos."""
+        if not isinstance(self.source, ImageSource):
+            if isinstance(self.target, ImageLabel):
+                raise ValueError("source.kind=image and target.kind=image-label go together")
+            return self
+        if not (self.generates or isinstance(self.target, ImageLabel) or self.target == EmbeddingTarget(pooling="cls")):
             raise ValueError("source.kind=image and target.kind=image-label go together")
-        if looks and self.generates and self.target_text.vocabulary == "shared":
+        if self.generates and self.target_text.vocabulary == "shared":
             raise ValueError("images have no vocabulary that could be shared: set target.vocabulary=separate")
-        if isinstance(self.source, ImageSource) and self.source.image_size % self.source.embedding.size:
-            apart = f"{PATCH_STRIDE_SETTING[self.source.embedding.kind]} {self.source.embedding.size}"
-            raise ValueError(f"source.image_size {self.source.image_size} must be a multiple of {apart}")
+        if self.source.image_size % self.source.embedding.size:
+            stride = f"{PATCH_STRIDE_SETTING[self.source.embedding.kind]} {self.source.embedding.size}"
+            raise ValueError(f"source.image_size {self.source.image_size} must be a multiple of {stride}")
         if isinstance(self.source, VideoSource) and not (
             self.generates and isinstance(self.encoder, RecurrentEncoderSettings)
         ):
-            raise ValueError("source.kind=video needs encoder.kind=recurrent, which knows what came first, and a text")
+            raise ValueError("source.kind=video needs encoder.kind=recurrent and target.kind=text")
+        return self
+
+    @model_validator(mode="after")
+    def check_image_encoder(self) -> ModelSettings:
+        """The settings of ResNets and of attention pooling."""
         if self.target == ImageLabel(pooling="map") and not isinstance(self.encoder, TransformerSettings):
-            raise ValueError("target.pooling=map needs encoder.kind=transformer, whose heads it takes")
+            raise ValueError("target.pooling=map needs encoder.kind=transformer, whose number of heads it uses")
         if isinstance(self.encoder, ResNetSettings):
             if self.target != ImageLabel(pooling="mean"):
                 raise ValueError("encoder.kind=resnet needs target.kind=image-label and target.pooling=mean")
@@ -251,37 +258,53 @@ class ModelSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def check(self) -> ModelSettings:
-        """The rules that hold between slots."""
+    def check_tables(self) -> ModelSettings:
+        """The tables that a recipe needs or cannot have: source, encoder and decoder."""
         if (self.source is None) != (self.encoder is None):
-            there, missing = ("encoder", "source") if self.source is None else ("source", "encoder")
-            raise ValueError(f"a recipe with [{there}] needs [{missing}] too; a language model has neither")
+            present, missing = ("encoder", "source") if self.source is None else ("source", "encoder")
+            raise ValueError(f"a recipe with [{present}] needs [{missing}] too; a language model has neither")
         if self.encoder is not None and isinstance(self.decoder, NgramSettings | MLPDecoderSettings):
-            raise ValueError(f"a {self.decoder.kind} decoder cannot look at a source: leave out [source] and [encoder]")
-        for name, part in (("encoder", self.encoder), ("decoder", self.decoder)):
-            if isinstance(part, TransformerSettings) and part.width % (2 * part.heads):
-                raise ValueError(f"{name}.width {part.width} must be a multiple of twice its {part.heads} heads")
-            if isinstance(part, TransformerSettings) and part.kv_heads and part.heads % part.kv_heads:
-                raise ValueError(f"{name}.kv_heads {part.kv_heads} must divide its {part.heads} heads")
-        goes_on = self.generates or isinstance(self.target, Series)
-        if goes_on != (self.decoder is not None):
-            verb = "needs" if goes_on else "has no"
+            kind = self.decoder.kind
+            raise ValueError(f"decoder.kind={kind} cannot attend to a source: leave out [source] and [encoder]")
+        return self
+
+    @model_validator(mode="after")
+    def check_heads(self) -> ModelSettings:
+        """The width of a Transformer is a multiple of twice its heads, and its heads of its key and value heads."""
+        for name, stack in (("encoder", self.encoder), ("decoder", self.decoder)):
+            if isinstance(stack, TransformerSettings) and stack.width % (2 * stack.heads):
+                raise ValueError(f"{name}.width {stack.width} must be a multiple of twice its {stack.heads} heads")
+            if isinstance(stack, TransformerSettings) and stack.kv_heads and stack.heads % stack.kv_heads:
+                raise ValueError(f"{name}.kv_heads {stack.kv_heads} must divide its {stack.heads} heads")
+        return self
+
+    @model_validator(mode="after")
+    def check_target(self) -> ModelSettings:
+        """Texts and series need a decoder, all other targets an encoder."""
+        needs_decoder = self.generates or isinstance(self.target, Series)
+        if needs_decoder != (self.decoder is not None):
+            verb = "needs" if needs_decoder else "has no"
             raise ValueError(f"a recipe with target.kind={self.target.kind} {verb} [decoder]")
         if isinstance(self.target, Series) and (self.source or isinstance(self.decoder, NgramSettings)):
-            raise ValueError("a series has no [source] and [encoder], and its numbers cannot be counted")
-        if not goes_on and self.source is None:
+            raise ValueError("a series has no [source] and [encoder], and its values cannot be counted")
+        if not needs_decoder and self.source is None:
             raise ValueError(f"a recipe with target.kind={self.target.kind} needs [source] and [encoder]")
+        return self
+
+    @model_validator(mode="after")
+    def check_sequence_to_sequence(self) -> ModelSettings:
+        """The settings that an encoder and a decoder share."""
         if self.source is None or self.encoder is None or self.decoder is None:
             return self
         if isinstance(self.source.embedding, BertEmbeddingSettings):
-            raise ValueError("embedding.kind=bert is for models that only read")
+            raise ValueError("source.embedding.kind=bert is for encoder-only models")
         if self.target_text.vocabulary == "shared":
             assert not isinstance(self.decoder, NgramSettings)
-            otherwise = "or set target.vocabulary=separate"
+            alternative = "or set target.vocabulary=separate"
             if self.encoder.width != embedding_width_of(self.decoder):
-                raise ValueError(f"target.vocabulary=shared needs encoder.width and decoder.width alike, {otherwise}")
+                raise ValueError(f"target.vocabulary=shared needs encoder.width and decoder.width alike, {alternative}")
             if self.source_text.tokenizer != self.target_text.tokenizer:
                 raise ValueError(
-                    f"target.vocabulary=shared needs source.tokenizer and target.tokenizer alike, {otherwise}"
+                    f"target.vocabulary=shared needs source.tokenizer and target.tokenizer alike, {alternative}"
                 )
         return self

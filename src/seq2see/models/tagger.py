@@ -1,9 +1,9 @@
-"""Taggers: read a text, and give every word of it a tag, such as its part of speech.
+"""Taggers: a tag for every word of a text, such as its part of speech (token classification).
 
-A word may be rare, but its pieces seldom are: what ends in "-ly" is an adverb. So the encoder reads pieces of words, or
-characters, and a word's vector is the mean of its pieces' (compare Ling et al. 2015, who read characters, and Devlin
-et al. 2019, section 5.3, who take the first piece). Or it reads words that were put together from their letters before,
-in which case there is nothing to take the mean of. Compare `classifier.py`: the same question, asked of each word.
+Rare words consist of frequent subwords: most words that end in "-ly" are adverbs. So the encoder reads subwords or
+characters, and a word's vector is the mean of theirs (compare Ling et al. 2015, who read characters, and Devlin et al.
+2019, section 5.3, who use the first subword). Or the encoder reads whole words, embedded by their character n-grams
+(`subword_ngrams.py`). Compare `classifier.py`: there one label for the whole text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from seq2see.models.classifier import Classifier
 def mean_of_words(
     vectors: Float[Tensor, "row time width"], words: Int[Tensor, "row time"]
 ) -> Float[Tensor, "row time width"]:
-    """At each place the mean vector of the word it is part of; what is no word counts as one of its own."""
+    """At each position the mean vector of its word; the positions outside words share the word id 0."""
     rows, times, _ = vectors.shape
     totals = vectors.new_zeros(rows, times + 1, vectors.size(-1)).scatter_add(1, _spread(words, vectors), vectors)
     counts = vectors.new_zeros(rows, times + 1).scatter_add(1, words, torch.ones_like(vectors[..., 0]))
@@ -32,34 +32,34 @@ def _spread(words: Tensor, vectors: Tensor) -> Tensor:
 
 
 class Tagger(Classifier):
-    """One answer a word; it is asked at the word's first piece."""
+    """One tag per word from the mean of its subwords; the label is at the first subword."""
 
     def hidden(self, batch: Batch) -> Sequences:
-        """The vector of its word, at every place."""
+        """The vector of the word, at every position."""
         assert isinstance(batch.source, WordSequences), "a tagger needs words"
-        read = self.encode(batch.source)
-        return Sequences(self.dropout(mean_of_words(read.values, batch.source.word_ids)), read.lengths)
+        encoded = self.encode(batch.source)
+        return Sequences(self.dropout(mean_of_words(encoded.values, batch.source.word_ids)), encoded.lengths)
 
 
 class FirstTokenTagger(Tagger):
-    """One answer a word, from the vector of its first piece alone (Devlin et al. 2019, section 5.3)."""
+    """One tag per word from its first subword (Devlin et al. 2019, section 5.3)."""
 
     def hidden(self, batch: Batch) -> Sequences:
-        """The vector of the piece, at every place."""
+        """The hidden state of every subword."""
         assert batch.source is not None, "a tagger needs a text"
-        read = self.encode(batch.source)
-        return Sequences(self.dropout(read.values), read.lengths)
+        encoded = self.encode(batch.source)
+        return Sequences(self.dropout(encoded.values), encoded.lengths)
 
 
 class WordTagger(Tagger):
-    """One answer a word, where the encoder has read whole words (`spelling.py`)."""
+    """One tag per word, for an encoder over whole words (`subword_ngrams.py`)."""
 
     def hidden(self, batch: Batch) -> Sequences:
-        """The vector of its word, at every letter."""
+        """The hidden state of the word, at every character."""
         assert isinstance(batch.source, WordSequences), "a tagger needs words"
-        read = self.dropout(self.encode(batch.source).values)
-        words = batch.source.word_ids[..., None].expand(-1, -1, read.size(-1))
-        return Sequences(read.gather(1, words), batch.source.lengths)
+        hidden = self.dropout(self.encode(batch.source).values)
+        words = batch.source.word_ids[..., None].expand(-1, -1, hidden.size(-1))
+        return Sequences(hidden.gather(1, words), batch.source.lengths)
 
 
 TAGGERS = {"mean": Tagger, "first": FirstTokenTagger}

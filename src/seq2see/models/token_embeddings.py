@@ -1,4 +1,4 @@
-"""From raw sequences to sequences of vectors: what stands before every encoder and decoder."""
+"""Token embeddings: from token ids to the input vectors of encoders and decoders."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from seq2see.layers.norms import EPSILON, LayerNorm
 
 
 class TokenEmbedding(nn.Module):
-    """Look up a vector for each token, times √width, and add where the token stands.
+    """The embedding of each token times √width, plus its position encoding.
 
-    Vaswani et al. 2017, section 3.4: the table may be shared between the encoder's input, the decoder's
-    input and the output. As a share of the output its entries are small (1/√width); times √width they
-    are as large as the positions they are added to.
+    Vaswani et al. 2017, section 3.4: the table may be shared by the encoder's input, the decoder's input and the
+    output layer. For the output layer its entries are small (1/√width); times √width they have the scale of the
+    position encodings.
     """
 
     def __init__(self, table: nn.Embedding, positions: nn.Module, dropout: float):
@@ -29,11 +29,11 @@ class TokenEmbedding(nn.Module):
         self.scale = table.embedding_dim**0.5
 
     def set_awd_dropout(self, embedding_dropout: float, input_dropout: float) -> None:
-        """Drop out whole words, and numbers for all times of a row at once."""
+        """Enable embedding dropout, and variational dropout with one mask for all positions of a row."""
         self.embedding_dropout, self.dropout = EmbeddingDropout(embedding_dropout), VariationalDropout(input_dropout)
 
     def forward(self, tokens: Sequences) -> Sequences:
-        """Vectors for whole sequences that start at time 0."""
+        """The embeddings of whole sequences, from position 0."""
         if isinstance(tokens, PackedSequences):
             return replace(tokens, values=self.embed_at(tokens.values, tokens.position_ids))
         position_ids = torch.arange(tokens.values.size(1), device=tokens.values.device)
@@ -42,15 +42,15 @@ class TokenEmbedding(nn.Module):
     def embed_at(
         self, tokens: Int[Tensor, "row time"], position_ids: Int[Tensor, "#row time"]
     ) -> Float[Tensor, "row time width"]:
-        """Vectors for tokens that stand at given times."""
+        """The embeddings of tokens at given positions."""
         vectors = self.embedding_dropout(self.table(tokens), tokens, self.table.num_embeddings)
-        if self.scale != 1:  # to multiply by 1 takes as long as by any other number
+        if self.scale != 1:  # a multiplication by 1 would cost time
             vectors = vectors * self.scale
         return self.dropout(vectors + self.positions(position_ids).to(vectors.dtype))
 
 
 class UnscaledTokenEmbedding(TokenEmbedding):
-    """The same without √width: vectors are added to their positions as they stand in the table (GPT-2, Llama)."""
+    """Token embeddings without the factor √width (GPT-2, Llama)."""
 
     def __init__(self, table: nn.Embedding, positions: nn.Module, dropout: float):
         super().__init__(table, positions, dropout)
@@ -58,10 +58,10 @@ class UnscaledTokenEmbedding(TokenEmbedding):
 
 
 class BertEmbedding(TokenEmbedding):
-    """A vector for the token, one for its place and one for its sentence, added up and normalized.
+    """BERT's embeddings: the normalized sum of token, position and token type embeddings.
 
-    Devlin et al. 2019, figure 2. The norm makes the scale of the sum what it should be, so no table is scaled. A text
-    that stands alone is all first sentence.
+    Devlin et al. 2019, figure 2. The norm determines the scale, so the token embeddings are not scaled. All tokens of a
+    single text have token type 0.
     """
 
     def __init__(self, table: nn.Embedding, positions: nn.Module, dropout: float, eps: float = EPSILON):
@@ -70,7 +70,7 @@ class BertEmbedding(TokenEmbedding):
         self.norm = LayerNorm(table.embedding_dim, eps)
 
     def forward(self, tokens: Sequences) -> Sequences:
-        """Vectors for whole sequences that start at time 0."""
+        """The embeddings of whole sequences, from position 0."""
         ids = tokens.values
         token_type_ids = tokens.token_type_ids if isinstance(tokens, SequencePairs) else torch.zeros_like(ids)
         position_ids = torch.arange(ids.size(1), device=ids.device)[None]

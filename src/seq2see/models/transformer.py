@@ -1,4 +1,4 @@
-"""The Transformer's two halves (Vaswani et al. 2017, section 3.1): blocks that look, then think."""
+"""The Transformer's encoder and decoder (Vaswani et al. 2017, section 3.1): blocks of attention and feed-forward."""
 
 from __future__ import annotations
 
@@ -37,59 +37,59 @@ Vectors = Float[Tensor, "row time width"]
 
 
 class TransformerSettings(Settings):
-    """A stack of Transformer blocks: parts that look, and parts that think."""
+    """A stack of Transformer blocks: attention and feed-forward layers (Vaswani et al. 2017)."""
 
     kind: Literal["transformer"] = "transformer"
     width: int = Field(256, ge=2)
-    """Size of every vector in the stream; a multiple of twice the heads."""
+    """Width of the residual stream (d_model); a multiple of twice the number of heads."""
     depth: int = Field(3, ge=1)
-    """Number of blocks."""
+    """The number of blocks."""
     heads: int = Field(4, ge=1)
-    """Attention heads a block; each works on width / heads numbers."""
+    """Attention heads of a block; the width of each is width / heads."""
     mlp_ratio: float = Field(4, gt=0)
-    """How many times wider than the stream the feed-forward part is; rounded to whole numbers."""
+    """Width of the feed-forward layer divided by `width`; the product is rounded."""
     dropout: float = Field(0.1, ge=0, lt=1)
-    """Share of numbers dropped from embeddings and from what each part adds, in training."""
+    """Dropout rate of the embeddings and of the output of each sublayer."""
     drop_path: float = Field(0.0, ge=0, lt=1)
-    """Share of rows that go around the parts of the last block in training (stochastic depth); below in proportion."""
+    """Drop path rate of the last block (stochastic depth); the rate grows linearly with the depth of a block."""
     norm: Literal["layer", "rms", "batch", "power"] = "layer"
-    """How the stream is normalized: layer norm, root mean square, masked batch norm or power norm."""
+    """Normalization: layer norm, RMS norm, masked batch norm or power norm."""
     norm_eps: float = Field(EPSILON, gt=0)
-    """What a norm adds under its root, so that nothing is divided by zero."""
+    """The epsilon of the norms, which prevents division by zero."""
     norm_order: Literal["pre", "post"] = "pre"
-    """Norm before each part (trains easily) or after it (the paper's)."""
+    """Pre-norm (before each sublayer; trains easily) or post-norm (after it; the paper's)."""
     activation: Literal["relu", "gelu", "gelu-tanh", "swiglu"] = "relu"
-    """What the feed-forward part does between its two products: the paper's, BERT's, GPT-2's or Llama's."""
+    """Activation of the feed-forward layer: relu (the paper), gelu (BERT), gelu-tanh (GPT-2) or swiglu (Llama)."""
     bias: bool = True
-    """Whether something is added behind the products of self-attention (biased) or not (plain), as in Llama."""
+    """Whether the linear layers of self-attention have a bias; false as in Llama."""
     kv_heads: int = Field(0, ge=0)
-    """Heads that have keys of their own, several heads asking each; 0: as many as there are heads."""
+    """Key and value heads of grouped-query attention; 0: the number of `heads`."""
     rope_theta: float = Field(10_000.0, gt=1)
-    """Rotary positions: the last pair of numbers turns about this many times slower than the first."""
+    """The base θ of rotary position embeddings."""
 
     @property
     def feed_forward_width(self) -> int:
-        """Width of the feed-forward part."""
+        """Width of the feed-forward layer."""
         return round(self.mlp_ratio * self.width)
 
 
 class BlockFactory:
-    """The parts of a block, and how they are joined to the stream; one recipe for a whole stack.
+    """Builds the sublayers of the blocks of a stack, their norms and their residual connections.
 
-    `positions` is how the stack is told where tokens stand; some of these ways are the business of attention.
+    `positions` is the position encoding of the stack; some encodings are part of self-attention.
     """
 
     def __init__(self, settings: TransformerSettings, positions: str, drop_path: float = 0.0):
         self.settings, self.positions, self.drop_path = settings, positions, drop_path
 
     def stack(self, block: Callable[[BlockFactory], nn.Module]) -> nn.ModuleList:
-        """Blocks on top of each other: of L, the l-th is left out by l / L of `drop_path` (Huang et al. 2016, eq. 4)."""
+        """A stack of L blocks; the drop path rate of the l-th is l / L of `drop_path` (Huang et al. 2016, eq. 4)."""
         depth = self.settings.depth
-        skips = [self.settings.drop_path * (number + 1) / depth for number in range(depth)]
-        return nn.ModuleList(block(BlockFactory(self.settings, self.positions, drop_path)) for drop_path in skips)
+        rates = [self.settings.drop_path * (number + 1) / depth for number in range(depth)]
+        return nn.ModuleList(block(BlockFactory(self.settings, self.positions, rate)) for rate in rates)
 
     def self_attention(self) -> SelfAttention:
-        """A fresh part that looks."""
+        """A new self-attention layer."""
         width, heads, groups = self.settings.width, self.settings.heads, self.settings.kv_heads
         relative_positions = build_relative_positions(self.positions, width, heads, self.settings.rope_theta)
         bias = self.settings.bias
@@ -98,26 +98,26 @@ class BlockFactory:
         return SelfAttention(width, heads, relative_positions, bias)
 
     def feed_forward(self) -> nn.Module:
-        """A fresh part that thinks."""
+        """A new feed-forward layer."""
         return FEED_FORWARDS[self.settings.activation](self.settings.width, self.settings.feed_forward_width)
 
     def norm(self) -> nn.Module:
-        """A fresh norm."""
+        """A new norm."""
         return NORMS[self.settings.norm](self.settings.width, self.settings.norm_eps)
 
     def residual(self) -> nn.Module:
-        """A fresh residual connection around one part."""
+        """A new residual connection around one sublayer."""
         return NORM_ORDERS[self.settings.norm_order](self.norm(), self.settings.dropout, self.drop_path)
 
     def final_norm(self) -> nn.Module | None:
-        """What a stack ends with."""
+        """The norm after the last block: pre-norm stacks have one."""
         return NORM_ORDERS[self.settings.norm_order].final_norm(self.norm())
 
 
 class EncoderBlock(nn.Module):
-    """Look at the whole sequence, then think about each position.
+    """Self-attention over the whole sequence, then a feed-forward layer for each position.
 
-    x ← norm(x + look(x)), x ← norm(x + think(x)), as in the paper; or with the norm in front (`layers/residual.py`).
+    x ← norm(x + attention(x)), x ← norm(x + ffn(x)), as in the paper; or with pre-norm (`layers/residual.py`).
     """
 
     def __init__(self, factory: BlockFactory):
@@ -134,7 +134,7 @@ class EncoderBlock(nn.Module):
 
 
 class TransformerEncoder(nn.Module):
-    """Every position of the source ends up knowing the whole source."""
+    """A stack of blocks with bidirectional self-attention."""
 
     def __init__(self, settings: TransformerSettings, positions: str = "sinusoidal"):
         super().__init__()
@@ -143,9 +143,11 @@ class TransformerEncoder(nn.Module):
         self.final_norm = factory.final_norm()
 
     def forward(self, source: Sequences) -> EncoderOutput:
-        """Read the source; the context vector is the mean of its positions."""
+        """The encoder output for the embedded source; the pooled vector is the masked mean."""
         layout = choose_layout(source)
-        self_attention_mask = document_mask(source, source) if isinstance(source, PackedSequences) else padding_mask(source)
+        self_attention_mask = (
+            document_mask(source, source) if isinstance(source, PackedSequences) else padding_mask(source)
+        )
         vectors, valid = layout.from_sequences(source)
         self_attention_mask = with_additive_mask(self_attention_mask, vectors)
         for block in self.blocks:
@@ -157,7 +159,7 @@ class TransformerEncoder(nn.Module):
 
 @dataclass(frozen=True)
 class EncodedSource:
-    """What the encoder made of the source, as it lies in memory, and who may look where in it."""
+    """The encoder output in its layout, and the cross-attention mask."""
 
     embeddings: Vectors
     layout: PaddedLayout
@@ -165,7 +167,7 @@ class EncodedSource:
 
 
 class DecoderBlock(nn.Module):
-    """Look at what was written so far, look at the source, then think."""
+    """Causal self-attention, cross-attention to the source, then a feed-forward layer."""
 
     def __init__(self, factory: BlockFactory, memory_width: int):
         super().__init__()
@@ -184,23 +186,23 @@ class DecoderBlock(nn.Module):
         self_attention_mask: AttentionMask,
         layout: PaddedLayout,
     ) -> Vectors:
-        """One block of the decoder, all times at once."""
+        """One block of the decoder, all positions at once."""
         vectors = self.self_attention_residual(
             vectors, valid, lambda x: self.self_attention(x, self_attention_mask, layout)
         )
         memory = self.cross_attention.project_memory(source.embeddings, source.layout)
-        return self._rest(vectors, valid, memory, source.attention_mask, layout)
+        return self._attend_and_feed_forward(vectors, valid, memory, source.attention_mask, layout)
 
-    def step(self, vectors: Vectors, state: BlockState, now: StepContext) -> Vectors:
-        """One block of the decoder, for new times only; the past is in the state."""
+    def step(self, vectors: Vectors, state: BlockState, context: StepContext) -> Vectors:
+        """One block of the decoder, for new positions only; the state holds the past."""
         vectors = self.self_attention_residual(
             vectors,
-            now.valid,
-            lambda x: self.self_attention.step(x, state.past, now.position_ids, now.self_attention_mask),
+            context.valid,
+            lambda x: self.self_attention.step(x, state.past, context.position_ids, context.self_attention_mask),
         )
-        return self._rest(vectors, now.valid, state.memory, now.cross_attention_mask, PADDED)
+        return self._attend_and_feed_forward(vectors, context.valid, state.memory, context.cross_attention_mask, PADDED)
 
-    def _rest(
+    def _attend_and_feed_forward(
         self,
         vectors: Vectors,
         valid: Bool[Tensor, "row time"],
@@ -216,17 +218,17 @@ class DecoderBlock(nn.Module):
 
 @dataclass(frozen=True)
 class StepContext:
-    """What all blocks need to know of one step: which times are new, and who may look where."""
+    """The inputs of one step that all blocks share: the new positions and the attention masks."""
 
     position_ids: Int[Tensor, "row time"]
-    valid: Bool[Tensor, "row time"]  # all of them
+    valid: Bool[Tensor, "row time"]  # all true
     self_attention_mask: AttentionMask
     cross_attention_mask: AttentionMask
 
 
 @dataclass(frozen=True)
 class BlockState:
-    """What one block remembers: keys and values of the past, and of the source."""
+    """The state of one block: keys and values of the past, and of the source."""
 
     past: KeyValueCache
     memory: tuple[Tensor, Tensor] = field(metadata=INPUT_ONLY)
@@ -234,15 +236,15 @@ class BlockState:
 
 @dataclass(frozen=True)
 class TransformerState:
-    """What a Transformer decoder remembers between steps; rows first in every tensor."""
+    """The state of a Transformer decoder between steps; rows are the first dimension of every tensor."""
 
     blocks: tuple[BlockState, ...]
-    cache_lengths: Int[Tensor, "row"]  # how many tokens each row has taken in
+    cache_lengths: Int[Tensor, "row"]  # the number of tokens in each row of the cache
     cross_attention_mask: AttentionMask = field(metadata=INPUT_ONLY)
 
 
 class TransformerDecoder(nn.Module):
-    """Write the target from left to right, looking back at it and across at the source."""
+    """A stack of blocks with causal self-attention and cross-attention."""
 
     def __init__(self, settings: TransformerSettings, memory_width: int, positions: str = "sinusoidal"):
         super().__init__()
@@ -251,7 +253,7 @@ class TransformerDecoder(nn.Module):
         self.final_norm = factory.final_norm()
 
     def forward(self, target: Sequences, memory: EncoderOutput) -> Vectors:
-        """All times at once, for training: the causal mask hides from each time what comes after it."""
+        """All positions at once, for training: the causal mask hides later positions."""
         layout = choose_layout(target)
         self_attention_mask = causal_document_mask(target) if isinstance(target, PackedSequences) else causal_mask()
         vectors, valid = layout.from_sequences(target)
@@ -281,18 +283,18 @@ class TransformerDecoder(nn.Module):
         )
 
     def step(self, vectors: Vectors, state: TransformerState) -> tuple[Vectors, TransformerState]:
-        """Take in one or more new tokens a row."""
+        """Process one or more new tokens of each row."""
         new, max_length = vectors.size(1), state.blocks[0].past.keys.size(2)
         position_ids = next_position_ids(state.cache_lengths, new)
         valid = torch.ones_like(position_ids, dtype=torch.bool)
-        now = StepContext(
+        context = StepContext(
             position_ids,
             valid,
             with_additive_mask(cache_mask(position_ids, max_length), vectors),
             state.cross_attention_mask,
         )
         for block, block_state in zip(self.blocks, state.blocks, strict=True):
-            vectors = block.step(vectors, block_state, now)
+            vectors = block.step(vectors, block_state, context)
         if self.final_norm is not None:
             vectors = self.final_norm(vectors, valid)
         return vectors, TransformerState(state.blocks, state.cache_lengths + new, state.cross_attention_mask)

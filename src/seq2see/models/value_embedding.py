@@ -1,8 +1,8 @@
-"""Models of numbers: what stands before and behind a decoder that writes a series instead of a text.
+"""Models of series: the embedding and the head of a decoder for values in place of tokens.
 
-x(t+1) = f(x(t), x(t-1), ...) + ε, autoregression. Any decoder goes: with a window it is a linear model or an MLP of the
-last τ values, with recurrent cells it sums up the past in a state, with blocks it is GPT. The model is a
-`LanguageModel`; only its vectors come from numbers, and its guess is a number.
+x(t+1) = f(x(t), x(t-1), ...) + ε, autoregression. Every decoder can be used: an MLP or a linear model over the last τ
+values, recurrent cells whose state summarizes the past, or a GPT. The model is a `LanguageModel` whose embedding takes
+values and whose head predicts a value.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from seq2see.core.batch import Sequences
 
 
 class ValueEmbedding(nn.Module):
-    """A vector for a number: x w + b. Where it stands, the decoder must know by itself."""
+    """The embedding of a value: x w + b, without position encoding."""
 
     def __init__(self, width: int):
         super().__init__()
         self.project = nn.Linear(1, width)
 
-    def forward(self, numbers: Sequences) -> Sequences:
-        """Vectors for whole series."""
-        return Sequences(self.project(numbers.values[..., None]), numbers.lengths)
+    def forward(self, series: Sequences) -> Sequences:
+        """The embeddings of whole series."""
+        return Sequences(self.project(series.values[..., None]), series.lengths)
 
     def embed_at(
-        self, numbers: Float[Tensor, "row time"], position_ids: Int[Tensor, "#row time"]
+        self, values: Float[Tensor, "row time"], position_ids: Int[Tensor, "#row time"]
     ) -> Float[Tensor, "row time width"]:
-        """Vectors for numbers, whenever they stand."""
-        return self.project(numbers[..., None])
+        """The embeddings of values; positions do not matter."""
+        return self.project(values[..., None])
 
 
 class RegressionHead(nn.Module):
-    """The next number: h w + b, the mean of a normal distribution whose spread is the same everywhere."""
+    """The next value: h w + b, the mean of a normal distribution of constant variance."""
 
     def __init__(self, width: int):
         super().__init__()
         self.project = nn.Linear(width, 1)
 
     def forward(self, hidden: Float[Tensor, "row time width"]) -> Float[Tensor, "row time 1"]:
-        """A guess for each time."""
+        """The prediction for each position."""
         return self.project(hidden)

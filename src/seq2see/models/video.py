@@ -1,8 +1,8 @@
-"""Watching a video: every frame is looked at as an image is, and becomes one vector of a sequence.
+"""Video embedding: every frame is embedded as an image, and becomes one vector of a sequence.
 
-Venugopalan et al. 2015, "Sequence to Sequence - Video to Text" (S2VT): a CNN looks at each frame, an LSTM reads what it
-saw, and then writes. Behind this frontend a video is a sequence like any other, and the encoder and the decoder are
-those that translate (`recurrent.py`); S2VT lets one pair of LSTMs do both, one after the other.
+Venugopalan et al. 2015, "Sequence to Sequence - Video to Text" (S2VT): a CNN encodes each frame, then an LSTM reads the
+frames and generates the caption. After this embedding a video is a sequence like any other; encoder and decoder are
+those of translation (`recurrent.py`). S2VT uses the same two LSTMs for both.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from seq2see.models.vit import ImageEmbedding
 
 
 class VideoEmbedding(nn.Module):
-    """v_t = norm(W [p_1; ...; p_N] + b), where p_i are the places of frame t (section 3.2: a learned linear embedding).
+    """v_t = norm(W [p_1; ...; p_N] + b), where p_i are the patches of frame t (section 3.2: a linear embedding).
 
-    Their sum or mean would not do: every place has weights of its own, because what moves is known by where it is. The
-    norm is ours. Frames are much alike, and without it cells learn for long to write without looking.
+    Every patch has its own weights, because motion is a change of position, which a mean would lose. The norm is not
+    in the paper: frames are similar, and without it the decoder ignores the source for many steps of training.
     """
 
     def __init__(self, image: ImageEmbedding, patches: int, width: int):
@@ -30,7 +30,7 @@ class VideoEmbedding(nn.Module):
         self.project, self.norm = nn.Linear(patches * width, width), LayerNorm(width)
 
     def forward(self, videos: Videos) -> DenseSequences:
-        """A vector for each frame, in the order of time."""
+        """One vector for each frame, in temporal order."""
         rows, frames = videos.values.shape[:2]
         patches = self.image(Images(videos.values.flatten(0, 1))).values
         vectors = self.project(patches.flatten(1)).unflatten(0, (rows, frames))

@@ -1,8 +1,8 @@
-"""The Vision Transformer: BERT's half of the Transformer with another frontend; an image is worth 16x16 words.
+"""The Vision Transformer: a Transformer encoder over image patches; an image is worth 16x16 words.
 
-Dosovitskiy et al. 2021. Six steps: cut the image into patches, project each to a vector, add where it stands, put a
-class token in front, encode, and read what became of the class token. Compare `bert.py`: there tokens are looked up in
-a table, here patches are multiplied by a matrix; behind the frontend an image is a sequence like any other.
+Dosovitskiy et al. 2021. Six steps: split the image into patches, project each to a vector, add position embeddings,
+prepend a class token, encode, and classify by the hidden state of the class token. Compare `bert.py`: there embeddings
+are looked up in a table, here patches are projected; after the embedding an image is a sequence like any other.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from seq2see.models.heads import ClassificationHead
 
 
 class ImageEmbedding(nn.Module):
-    """Steps 1 to 4: a vector for each patch, plus where it stands; in front of them what is of no place.
+    """Steps 1 to 4: patch embeddings plus position encodings, after prefix tokens.
 
-    `patches` makes a map of vectors of an image: it cuts and projects it, or looks at it with a CNN first. `prefix_tokens` is
-    a class token (`PrefixTokens`), or nothing for whoever sums the patches up in another way.
+    `patches` maps an image to a feature map: a projection of patches, or a CNN. `prefix_tokens` adds the class token
+    (`PrefixTokens`), or is the identity if the pooling needs none.
     """
 
     def __init__(self, patches: nn.Module, positions: nn.Module, prefix_tokens: nn.Module, dropout: float):
@@ -36,15 +36,15 @@ class ImageEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, images: Images) -> Sequences:
-        """Images as sequences of vectors, in the order in which one reads."""
+        """Images as sequences of vectors, patches in row-major order."""
         features = self.patches(self.normalize(images.values))
-        places = flatten_map(features)
-        rows = self.prefix_tokens(replace(places, values=places.values + self.positions(places.grid)))
-        return replace(rows, values=self.dropout(rows.values))
+        patches = flatten_map(features)
+        vectors = self.prefix_tokens(replace(patches, values=patches.values + self.positions(patches.grid)))
+        return replace(vectors, values=self.dropout(vectors.values))
 
 
 class ViT(Classifier):
-    """Steps 5 and 6: encode, and read the class token; or sum up all patches, if `pooling` does that."""
+    """Steps 5 and 6: encode, pool (the class token, or all patches) and classify."""
 
     def __init__(self, source: nn.Module, encoder: nn.Module, settings: Any, classes: int, pooling: Pooling):
         super().__init__(source, encoder, settings, classes)
@@ -53,5 +53,5 @@ class ViT(Classifier):
             self.head = ClassificationHead(pooling.vector_count * settings.width, classes)
 
     def pooled(self, source: Sequences | Images) -> Float[Tensor, "row width"]:
-        """What the class token has come to know, or all patches together."""
+        """The output of the pooling."""
         return self.pooling(self.encode(source))

@@ -1,4 +1,4 @@
-"""Recipes that describe an image or a video: an encoder that looks, and a decoder that writes."""
+"""Recipes for captions of images and videos: an encoder of images and a decoder of text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from seq2see.training.settings import Training
 
 
 def caption() -> Recipe:
-    """A ViT that looks and a Transformer that writes, for your own list of images and captions; else drawn shapes."""
+    """Captions by a ViT and a Transformer decoder, for your own list of images; by default for drawn shapes."""
     return Recipe(
         name="caption",
         corpus=ShapesCorpus(annotation="caption"),
@@ -38,7 +38,7 @@ def caption() -> Recipe:
 
 
 def flickr8k() -> Recipe:
-    """Photos with five English captions each (Flickr8k, 64 pixels high), described through convolutions; for a GPU."""
+    """Flickr8k, photos of 64 pixels with five English captions each, by a ViT with a convolutional stem; for a GPU."""
     return Recipe(
         name="flickr8k",
         corpus=CatalogueImages(name="flickr8k-small"),
@@ -63,7 +63,7 @@ def flickr8k() -> Recipe:
 
 
 def caption_video() -> Recipe:
-    """An encoder that watches videos frame by frame and a decoder that says what happens, both GRUs, after S2VT."""
+    """Captions of videos by a GRU encoder over the frames and a GRU decoder, after S2VT (Venugopalan et al. 2015)."""
     return Recipe(
         name="caption-video",
         corpus=MovingShapesCorpus(),

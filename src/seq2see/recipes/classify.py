@@ -1,4 +1,4 @@
-"""Recipes that name the label of a text."""
+"""Recipes for text classification."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from seq2see.training.settings import Training
 
 
 def classify_text() -> Recipe:
-    """A small Transformer for your own texts and labels: `seq2see train classify-text my.tsv`, a pair on a line."""
+    """A small Transformer for your own texts and labels: `seq2see train classify-text my.tsv`, one pair per line."""
     return Recipe(
         name="classify-text",
         corpus=PocketTense(),
@@ -36,43 +36,43 @@ def classify_text() -> Recipe:
 
 
 def classify_text_gru() -> Recipe:
-    """The same by gated cells that read in both directions."""
+    """Text classification by a bidirectional GRU."""
     return _with(classify_text(), "classify-text-gru", RecurrentEncoderSettings(width=128))
 
 
 def classify_text_cnn() -> Recipe:
-    """The same by windows of three to five tokens, each pattern at its best place (Kim 2014)."""
+    """Text classification by TextCNN: kernels of three to five tokens, max pooling over time (Kim 2014)."""
     return _with(classify_text(), "classify-text-cnn", TextCNNSettings(width=150, dropout=0.2))
 
 
 def classify_text_zh() -> Recipe:
-    """The same question about Chinese sentences, read by character."""
+    """Classification of Chinese sentences with characters as tokens."""
     return classify_text().with_(
         **{"name": "classify-text-zh", "corpus.language": "zh", "source.tokenizer": Characters()}
     )
 
 
 def sst2_text_cnn() -> Recipe:
-    """English movie reviews, good or bad, by windows of words (Kim 2014)."""
+    """English movie reviews, positive or negative, by TextCNN (Kim 2014)."""
     return _sst2("sst2-text-cnn", TextCNNSettings())
 
 
 def sst2_lstm() -> Recipe:
-    """The same reviews by an LSTM that reads in both directions."""
+    """English movie reviews by a bidirectional LSTM."""
     return _sst2("sst2-lstm", RecurrentEncoderSettings(cell="lstm", dropout=0.5))
 
 
 def sst2_transformer() -> Recipe:
-    """The same reviews by a Transformer that has read nothing else before."""
+    """English movie reviews by a Transformer trained from scratch."""
     base = _sst2("sst2-transformer", TransformerSettings(width=128, depth=2, heads=4, dropout=0.3))
     return base.with_(**{"source.embedding.positions": "rotary", "training.learning_rate": 5e-4})
 
 
 def sst2_minilm() -> Recipe:
-    """The same reviews by MiniLM, which has read much before; `--set pretrained=FOLDER` names its folder."""
+    """English movie reviews by fine-tuning MiniLM; `--set pretrained=FOLDER` names its folder."""
     encoder = TransformerSettings(
         width=384, depth=6, heads=12, dropout=0.1, norm_eps=1e-12, norm_order="post", activation="gelu"
-    )  # as all-MiniLM-L6-v2 is (Wang et al. 2020; Reimers & Gurevych 2019)
+    )  # the shape of all-MiniLM-L6-v2 (Wang et al. 2020; Reimers & Gurevych 2019)
     text = Text(tokenizer=Pretrained(), embedding=BertEmbeddingSettings(), max_tokens=254)
     base = _reviews("sst2-minilm", "sst2", encoder).model_copy(update={"source": text})
     return base.with_(
@@ -87,7 +87,7 @@ def sst2_minilm() -> Recipe:
 
 
 def chnsenticorp_text_cnn() -> Recipe:
-    """Chinese reviews of hotels, books and computers, good or bad, by windows of characters (Kim 2014)."""
+    """Chinese reviews of hotels, books and computers, positive or negative, by TextCNN (Kim 2014)."""
     base = _reviews("chnsenticorp-text-cnn", "chnsenticorp", TextCNNSettings())
     return base.with_(**{"source.tokenizer": Characters(min_count=2)})
 

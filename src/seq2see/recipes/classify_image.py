@@ -1,4 +1,4 @@
-"""Recipes that name what is to be seen in an image."""
+"""Recipes for image classification."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def classify_image() -> Recipe:
 
 
 def classify_image_mean() -> Recipe:
-    """The same without a class token: the mean of all patches, whose places are told by sines (Beyer et al. 2022)."""
+    """A small ViT without a class token: mean pooling and sinusoidal positions (Beyer et al. 2022)."""
     changes = {"target.pooling": "mean", "source.embedding.positions": "sinusoidal"}
     return classify_image().with_(**{"name": "classify-image-mean", **changes})
 
 
 def cifar10_vit() -> Recipe:
-    """CIFAR-10, ten kinds of animals and vehicles in 32 x 32 pixels, by a ViT of its own; for a GPU."""
+    """CIFAR-10, ten kinds of animals and vehicles in 32 x 32 pixels, by a ViT trained from scratch; for a GPU."""
     return Recipe(
         name="cifar10-vit",
         corpus=CatalogueImages(),
@@ -67,13 +67,13 @@ def cifar10_vit() -> Recipe:
 
 
 def classify_image_hybrid() -> Recipe:
-    """The same Transformer behind convolutions: patches overlap, and need no positions (Hassani et al. 2021)."""
+    """A small ViT with a convolutional stem: overlapping patches, which need no positions (Hassani et al. 2021)."""
     embedding = ConvStemSettings(depth=3, positions="none")
     return classify_image().with_(**{"name": "classify-image-hybrid", "source.embedding": embedding})
 
 
 def classify_image_resnet() -> Recipe:
-    """A ResNet on the same images (He et al. 2016): every place sees its neighbors, and the map grows coarser."""
+    """A small ResNet for your own images (He et al. 2016)."""
     return classify_image().with_(
         **{
             "name": "classify-image-resnet",
@@ -85,7 +85,7 @@ def classify_image_resnet() -> Recipe:
 
 
 def cifar10_hybrid() -> Recipe:
-    """The same Transformer, less two blocks, behind the first stages of a ResNet; it needs fewer steps."""
+    """CIFAR-10 by a hybrid: the first stages of a ResNet, then a ViT of six blocks; it needs fewer steps."""
     return cifar10_vit().with_(
         **{
             "name": "cifar10-hybrid",
@@ -99,7 +99,7 @@ def cifar10_hybrid() -> Recipe:
 
 
 def cifar10_resnet() -> Recipe:
-    """The same by a ResNet with as many weights (He et al. 2016)."""
+    """CIFAR-10 by a ResNet with as many weights as `cifar10-hybrid` (He et al. 2016)."""
     return cifar10_hybrid().with_(
         **{
             "name": "cifar10-resnet",

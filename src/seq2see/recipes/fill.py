@@ -1,4 +1,4 @@
-"""Recipes that guess hidden tokens: masked language models of running text."""
+"""Recipes for masked language models of running text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from seq2see.training.settings import Training
 
 
 def fill() -> Recipe:
-    """A small BERT for your own text: `seq2see train fill book.txt`; without a file it learns Python from Python."""
+    """A small BERT for your own text: `seq2see train fill book.txt`; by default on Python's standard library."""
     return Recipe(
         name="fill",
         corpus=PythonLibrary(),
@@ -39,12 +39,12 @@ def fill() -> Recipe:
 
 
 def fill_characters() -> Recipe:
-    """The same by character, as suits Chinese: every character of a text can be asked for."""
+    """A small BERT with characters as tokens, as suits Chinese: every character can be masked."""
     return fill().with_(**{"name": "fill-characters", "source.tokenizer": Characters(min_count=2)})
 
 
 def fill_bert() -> Recipe:
-    """As in the paper: learned places and sentences, norms after the parts, a second question (Devlin et al. 2019)."""
+    """A small BERT like the paper's: learned positions, post-norm, next sentence prediction (Devlin et al. 2019)."""
     return fill().with_(
         **{
             "name": "fill-bert",

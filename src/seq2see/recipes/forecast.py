@@ -1,4 +1,4 @@
-"""Recipes that go on with a series of numbers."""
+"""Recipes for forecasting series."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from seq2see.training.settings import Training
 
 
 def forecast() -> Recipe:
-    """An MLP over the last four values of your own series: `seq2see train forecast my.csv`; without a file, of a sine."""
+    """An MLP over the last four values of your own series: `seq2see train forecast my.csv`; by default of a sine."""
     return Recipe(
         name="forecast",
         corpus=NoisySine(),
@@ -30,11 +30,11 @@ def forecast() -> Recipe:
 
 
 def forecast_autoregressive() -> Recipe:
-    """The same window without a hidden layer: linear autoregression."""
+    """Linear autoregression on the last four values."""
     return forecast().with_(**{"name": "forecast-autoregressive", "decoder.depth": 0, "decoder.width": 1})
 
 
 def forecast_gru() -> Recipe:
-    """The same series by gated cells, which sum up the past in a state."""
-    cells = RecurrentDecoderSettings(width=16, cell="gru", attention="none", dropout=0.0)
-    return forecast().model_copy(update={"name": "forecast-gru", "decoder": cells})
+    """A GRU, whose state summarizes all past values."""
+    decoder = RecurrentDecoderSettings(width=16, cell="gru", attention="none", dropout=0.0)
+    return forecast().model_copy(update={"name": "forecast-gru", "decoder": decoder})

@@ -1,8 +1,8 @@
-"""Spelling to sound (grapheme to phoneme): letters in, phonemes out, on the 120,000 words of CMUdict.
+"""Recipes for grapheme-to-phoneme conversion on the 120,000 words of CMUdict.
 
-The smallest real task of sequence to sequence: 29 letters and signs, 69 phonemes, words of seven
-letters, and yet `though`, `tough` and `through` do not rhyme. Wrong words are counted without stress
-marks, any of a word's pronunciations is right, and no tested word was seen in training.
+The smallest real sequence-to-sequence task: 29 letters and signs, 69 phonemes, words of seven letters on average, and
+yet `though`, `tough` and `through` do not rhyme. Word errors ignore stress marks, every pronunciation of a word counts
+as correct, and no test word occurs in the training data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from seq2see.training.settings import Training
 
 
 def g2p() -> Recipe:
-    """English spelling to sound: a Transformer from letters to phonemes."""
+    """Grapheme to phoneme: a Transformer from English letters to phonemes."""
     stack = TransformerSettings(width=256, depth=4, heads=4, dropout=0.2)
     return Recipe(
         name="g2p",
@@ -33,17 +33,24 @@ def g2p() -> Recipe:
         decoder=stack,
         objective=NextToken(label_smoothing=0.1),
         training=Training(
-            # Large steps of about 800 words: small ones suit tasks on characters badly (Wu et al. 2021).
-            steps=12_000, learning_rate=1e-3, batch_tokens=8192, evaluate_every=1000, precision="bf16", batches="packed", compile=True,
-            schedule=Cosine(warmup=1000), average=ExponentialMovingAverage(decay=0.999),
+            # Large batches of about 800 words: tasks on characters need them (Wu et al. 2021).
+            steps=12_000,
+            learning_rate=1e-3,
+            batch_tokens=8192,
+            evaluate_every=1000,
+            precision="bf16",
+            batches="packed",
+            compile=True,
+            schedule=Cosine(warmup=1000),
+            average=ExponentialMovingAverage(decay=0.999),
         ),
         decoding=Decoding(max_new_tokens=48, num_beams=5, length_penalty=Average()),
         metrics=("pronunciation",),
-    )  # fmt: skip
+    )
 
 
 def g2p_gru() -> Recipe:
-    """English spelling to sound by gated cells with attention (Bahdanau et al. 2015)."""
+    """Grapheme to phoneme by a GRU with attention (Bahdanau et al. 2015)."""
     base, no_positions = g2p(), TokenEmbeddingSettings(positions="none")
     return base.model_copy(
         update={

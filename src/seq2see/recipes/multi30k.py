@@ -1,6 +1,6 @@
-"""Multi30k: the line from RNN to Transformer on real sentences, English to German unless told otherwise.
+"""Recipes for Multi30k: from RNN to Transformer on real sentences, by default English to German.
 
-The rungs share corpus, subwords, regularization and decoding, so that what differs is the idea.
+The recipes share corpus, subwords, regularization and decoding, so that only the architectures differ.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from seq2see.training.settings import Training
 
 
 def multi30k_transformer() -> Recipe:
-    """A small Transformer on Multi30k, English to German: the top of the ladder."""
+    """A small Transformer on Multi30k, English to German."""
     stack = TransformerSettings(width=256, depth=4, heads=4, dropout=0.3)
     tokenizer = BPE(vocab_size=8000)
     return Recipe(
@@ -32,31 +32,38 @@ def multi30k_transformer() -> Recipe:
         decoder=stack,
         objective=NextToken(label_smoothing=0.1, r_drop=2.5),
         training=Training(
-            steps=6000, learning_rate=3e-3, batch_tokens=4096, evaluate_every=1000, precision="bf16", batches="packed", compile=True,
-            schedule=InverseSquareRoot(warmup=1000), average=ExponentialMovingAverage(decay=0.999),
+            steps=6000,
+            learning_rate=3e-3,
+            batch_tokens=4096,
+            evaluate_every=1000,
+            precision="bf16",
+            batches="packed",
+            compile=True,
+            schedule=InverseSquareRoot(warmup=1000),
+            average=ExponentialMovingAverage(decay=0.999),
         ),
         decoding=Decoding(max_new_tokens=100, num_beams=5, length_penalty=Average()),
         metrics=("bleu", "bleu-tokenized", "chrf", "exact_match"),
-    )  # fmt: skip
+    )
 
 
 def multi30k_rnn() -> Recipe:
-    """Plain recurrent cells on Multi30k: one context vector carries the whole sentence."""
+    """Vanilla RNN on Multi30k: one context vector for the whole sentence."""
     return _recurrent("multi30k-rnn", "rnn", "context-vector")
 
 
 def multi30k_gru() -> Recipe:
-    """Gated cells on Multi30k, and still one context vector."""
+    """GRU on Multi30k, still with one context vector."""
     return _recurrent("multi30k-gru", "gru", "context-vector")
 
 
 def multi30k_gru_attention() -> Recipe:
-    """Gated cells on Multi30k that look back at every source position (Luong et al. 2015)."""
+    """GRU with scaled dot-product attention on Multi30k (Luong et al. 2015)."""
     return _recurrent("multi30k-gru-attention", "gru", "scaled-dot")
 
 
 def multi30k_lstm_attention() -> Recipe:
-    """LSTM cells on Multi30k that look back the same way."""
+    """LSTM with scaled dot-product attention on Multi30k."""
     return _recurrent("multi30k-lstm-attention", "lstm", "scaled-dot")
 
 

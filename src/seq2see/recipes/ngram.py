@@ -1,4 +1,4 @@
-"""Recipes that count: n-gram models of running text."""
+"""Recipes for n-gram models of running text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from seq2see.sources.texts import PythonLibrary
 
 
 def ngram() -> Recipe:
-    """Characters by the six before them, in your own text: `seq2see train ngram book.txt`; counted in seconds."""
+    """A 7-gram model of the characters of your own text: `seq2see train ngram book.txt`; counted in seconds."""
     return Recipe(
         name="ngram",
         corpus=PythonLibrary(),
@@ -24,12 +24,12 @@ def ngram() -> Recipe:
 
 
 def ngram_back_off() -> Recipe:
-    """The same with discounts and back-off: what shorter contexts would be without Kneser and Ney."""
+    """A 7-gram model with discounting and back-off in place of Kneser-Ney smoothing."""
     return ngram().with_(**{"name": "ngram-back-off", "decoder.smoothing": "back-off"})
 
 
 def ptb_ngram() -> Recipe:
-    """Words by the four before them, on the Penn Treebank: the model that neural ones were first compared with."""
+    """A 5-gram model of words on the Penn Treebank: the first baseline of neural language models."""
     return Recipe(
         name="ptb-ngram",
         corpus=CatalogueText(name="ptb"),

@@ -1,7 +1,7 @@
-"""Pocket recipes: the line from RNN to Transformer, in a small world that trains in a minute or two.
+"""Pocket recipes: from RNN to Transformer on a small generated corpus; training takes a minute or two.
 
-Chinese is read by character, English by word. The rungs share the corpus, and the recurrent ones width
-and budget too, so that what differs is the idea: `seq2see diff pocket-gru pocket-gru-attention` shows it.
+Chinese tokens are characters, English tokens are words. The recipes share the corpus, and the recurrent ones also width
+and number of steps, so that only the architectures differ: see `seq2see diff pocket-gru pocket-gru-attention`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def pocket_transformer() -> Recipe:
 
 
 def pocket_rnn() -> Recipe:
-    """Plain recurrent cells; all the decoder knows of the source is its own first state."""
+    """Vanilla RNN; the only information about the source is the decoder's initial state."""
     training = Training(
         steps=2000,
         learning_rate=0.3,
@@ -56,40 +56,38 @@ def pocket_rnn() -> Recipe:
         optimizer=SGD(momentum=0.9),
         schedule=Constant(),
     )
-    return _recurrent("pocket-rnn", "rnn", "none", bidirectional=False).model_copy(
-        update={"training": training}
-    )
+    return _recurrent("pocket-rnn", "rnn", "none", bidirectional=False).model_copy(update={"training": training})
 
 
 def pocket_gru() -> Recipe:
-    """Gated cells, and the context vector at every step; still one vector for the whole source."""
+    """GRU, with the context vector as input of every step; still one vector for the whole source."""
     return _recurrent("pocket-gru", "gru", "context-vector", bidirectional=False)
 
 
 def pocket_gru_reset_before() -> Recipe:
-    """The GRU as the course notes write it: the reset gate acts before the matrix product."""
+    """The GRU of the course notes: the reset gate acts before the matrix product."""
     return _recurrent("pocket-gru-reset-before", "gru-reset-before", "context-vector", bidirectional=False)
 
 
 def pocket_lstm() -> Recipe:
-    """LSTM cells in two layers, and the context vector as first state (Sutskever et al. 2014)."""
+    """LSTM of two layers, with the context vector as initial state (Sutskever et al. 2014)."""
     return _recurrent("pocket-lstm", "lstm", "none", bidirectional=False).with_(
         **{"encoder.depth": 2, "decoder.depth": 2}
     )
 
 
 def pocket_gru_attention() -> Recipe:
-    """Gated cells that look back at every source position (Bahdanau et al. 2015)."""
+    """GRU with additive attention (Bahdanau et al. 2015)."""
     return _recurrent("pocket-gru-attention", "gru", "additive")
 
 
 def pocket_lstm_attention() -> Recipe:
-    """LSTM cells with bilinear attention (Luong et al. 2015)."""
+    """LSTM with bilinear attention (Luong et al. 2015)."""
     return _recurrent("pocket-lstm-attention", "lstm", "bilinear")
 
 
 def pocket_gated_cnn() -> Recipe:
-    """A convolutional encoder and a recurrent decoder: any encoder goes with any decoder."""
+    """A gated CNN as encoder and a GRU as decoder: every encoder can be combined with every decoder."""
     base = _recurrent("pocket-gated-cnn", "gru", "scaled-dot")
     encoder = GatedCNNSettings(width=128, depth=3, dropout=0.1)
     learned = Text(tokenizer=Characters(), embedding=TokenEmbeddingSettings(positions="learned"))
@@ -97,17 +95,17 @@ def pocket_gated_cnn() -> Recipe:
 
 
 def pocket_scheduled_sampling() -> Recipe:
-    """The attention GRU, fed more and more of its own words (Bengio et al. 2015)."""
+    """The attention GRU with scheduled sampling (Bengio et al. 2015)."""
     return _change(pocket_gru_attention(), "pocket-scheduled-sampling", feeding=ScheduledSampling(final_ratio=0.5))
 
 
 def pocket_free_running() -> Recipe:
-    """The attention GRU, fed nothing but its own words: learning without a teacher."""
+    """The attention GRU, free running: training without teacher forcing."""
     return _change(pocket_gru_attention(), "pocket-free-running", feeding=FreeRunning())
 
 
 def pocket_post_norm() -> Recipe:
-    """The Transformer with the norm after each part, as in the paper."""
+    """The Transformer with post-norm, as in the paper."""
     return pocket_transformer().with_(
         **{
             "name": "pocket-post-norm",
@@ -119,7 +117,7 @@ def pocket_post_norm() -> Recipe:
 
 
 def pocket_rms_norm() -> Recipe:
-    """The Transformer with root-mean-square norms."""
+    """The Transformer with RMS norm."""
     return _norm("rms")
 
 
@@ -134,17 +132,17 @@ def pocket_power_norm() -> Recipe:
 
 
 def pocket_zero_init() -> Recipe:
-    """The Transformer started from all-zero matrices: it cannot learn, and shows why."""
+    """The Transformer with all matrices initialized to zero: it cannot learn, and shows why."""
     return pocket_transformer().with_(**{"name": "pocket-zero-init", "training.init": "zero"})
 
 
 def pocket_he_init() -> Recipe:
-    """The Transformer started as He et al. 2015 propose for ReLU networks."""
+    """The Transformer with the initialization of He et al. 2015 for ReLU networks."""
     return pocket_transformer().with_(**{"name": "pocket-he-init", "training.init": "he"})
 
 
 def pocket_en_zh() -> Recipe:
-    """The other way round: English to Chinese."""
+    """A small Transformer, English to Chinese."""
     base = pocket_transformer()
     return base.model_copy(
         update={
@@ -157,7 +155,7 @@ def pocket_en_zh() -> Recipe:
 
 
 def _recurrent(name: str, cell: CellName, attention: AttentionName, bidirectional: bool = True) -> Recipe:
-    """The pocket recipe with a recurrent pair in place of the Transformer: lighter steps, twice as many."""
+    """The pocket recipe with recurrent encoder and decoder: cheaper steps, and twice as many."""
     without_attention = attention in ("none", "context-vector")
     base = pocket_transformer().with_(
         **{"training.steps": 2000, "training.learning_rate": 4e-3, "training.evaluate_every": 400}
@@ -166,7 +164,9 @@ def _recurrent(name: str, cell: CellName, attention: AttentionName, bidirectiona
         update={
             "name": name,
             "source": Text(tokenizer=Characters(), embedding=TokenEmbeddingSettings(positions="none")),
-            "target": TextTarget(tokenizer=WordLevel(), embedding=TokenEmbeddingSettings(positions="none"), head="untied"),
+            "target": TextTarget(
+                tokenizer=WordLevel(), embedding=TokenEmbeddingSettings(positions="none"), head="untied"
+            ),
             "encoder": RecurrentEncoderSettings(width=128, cell=cell, bidirectional=bidirectional, dropout=0.0),
             "decoder": RecurrentDecoderSettings(width=128, cell=cell, attention=attention, dropout=0.0),
             "metrics": WITHOUT_ATTENTION if without_attention else SCORES,

@@ -1,4 +1,4 @@
-"""Puzzles: tasks whose right answer is known exactly, so that what a model can and cannot do shows."""
+"""Recipes for puzzles: synthetic tasks with exact solutions, which show the limits of a model."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from seq2see.sources.puzzle_corpus import PuzzleCorpus
 
 
 def puzzle_copy() -> Recipe:
-    """Say it again: the identity, hardest for whoever must squeeze it through one vector."""
+    """Copy the source: the identity function, hardest for a model with a single context vector."""
     return _puzzle("copy")
 
 
 def puzzle_reverse() -> Recipe:
-    """Say it backwards."""
+    """Reverse the source."""
     return _puzzle("reverse")
 
 
 def puzzle_sort() -> Recipe:
-    """Say it in order."""
+    """Sort the source."""
     return _puzzle("sort")
 
 

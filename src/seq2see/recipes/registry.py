@@ -112,15 +112,15 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
 
 
 def recipe(name: str | Path) -> Recipe:
-    """The recipe a user means: a built-in name, or a TOML file."""
+    """The recipe of this name, or of this TOML file."""
     text = str(name)
     if text.endswith(".toml"):
         if not Path(text).is_file():
             raise missing_file(Path(text))
         return read_toml(Recipe, Path(text))
     if text not in RECIPES and "ensemble" in text:
-        made_of = "An ensemble is not trained, but put together of finished runs: `seq2see ensemble RUN RUN`."
-        raise UserError(f"There is no recipe '{text}'.", hint=made_of)
+        hint = "An ensemble is not trained, but made of finished runs: `seq2see ensemble RUN RUN`."
+        raise UserError(f"There is no recipe '{text}'.", hint=hint)
     if text not in RECIPES:
         raise unknown_name("recipe", text, RECIPES)
     return RECIPES[text]()

@@ -1,4 +1,4 @@
-"""Recipes that give every word a tag."""
+"""Recipes for tagging words (token classification)."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ def tag() -> Recipe:
 
 
 def tag_zh() -> Recipe:
-    """The same for Chinese words, read by character."""
+    """Tags for Chinese words, with characters as tokens."""
     return tag().with_(
         **{"name": "tag-zh", "corpus.source": "zh", "corpus.target": "en", "source.tokenizer": Characters()}
     )
 
 
 def ud_english_ewt() -> Recipe:
-    """Parts of speech of English on the web (Universal Dependencies), from whole words and their n-grams."""
+    """Parts of speech of English web texts (Universal Dependencies), from words and their character n-grams."""
     text = Text(
         tokenizer=Characters(min_count=2),
         embedding=NgramEmbeddingSettings(max_n=4, buckets=131_072, word_dropout=0.25),
         max_tokens=1024,
     )
     base = _treebank("ud-english-ewt").model_copy(update={"source": text})
-    # Four letters and a bit are a word, so a step reads as many words as one of pieces would.
-    wide = {"encoder.width": 384, "encoder.depth": 2, "encoder.dropout": 0.33}
-    return base.with_(**wide, **{"training.batch_tokens": 6144, "training.steps": 1500, "training.patience": 0})
+    # A word has a little more than four characters, so a batch has as many words as one of subwords would have.
+    encoder = {"encoder.width": 384, "encoder.depth": 2, "encoder.dropout": 0.33}
+    return base.with_(**encoder, **{"training.batch_tokens": 6144, "training.steps": 1500, "training.patience": 0})
 
 
 def ud_chinese_gsd() -> Recipe:

@@ -1,7 +1,7 @@
-"""Recipes for Tatoeba: short everyday sentences, Chinese to English, 26,000 pairs to learn from.
+"""Recipes for Tatoeba: short everyday sentences, Chinese to English, 26,000 training pairs.
 
-The first two differ in one thing, how Chinese is cut: character by character, or in pieces that were merged
-because they often stand together. `seq2see diff tatoeba-zh-en tatoeba-zh-en-bpe` shows it.
+The first two differ only in the tokenization of Chinese: characters, or subwords by BPE. See
+`seq2see diff tatoeba-zh-en tatoeba-zh-en-bpe`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from seq2see.training.settings import Training
 
 
 def tatoeba_zh_en() -> Recipe:
-    """Everyday sentences from Tatoeba, Chinese to English: a Transformer that reads Chinese by character."""
-    # Few pairs for so many weights: without much dropout they are learned by heart, so the feed-forward parts are
-    # narrow, and English words are cut anew in every epoch.
+    """Everyday sentences from Tatoeba, Chinese to English: a Transformer with Chinese characters as tokens."""
+    # Few pairs for this number of weights lead to overfitting. So dropout is high, the feed-forward layers are narrow,
+    # and English words are split anew in every epoch (BPE dropout).
     stack = TransformerSettings(width=256, depth=3, heads=4, dropout=0.3, mlp_ratio=2)
     return Recipe(
         name="tatoeba-zh-en",
@@ -35,22 +35,29 @@ def tatoeba_zh_en() -> Recipe:
         decoder=stack,
         objective=NextToken(label_smoothing=0.1),
         training=Training(
-            steps=8000, learning_rate=1e-3, batch_tokens=4096, evaluate_every=250, patience=8, precision="bf16", batches="packed",
-            schedule=InverseSquareRoot(warmup=1000), average=ExponentialMovingAverage(decay=0.998),
+            steps=8000,
+            learning_rate=1e-3,
+            batch_tokens=4096,
+            evaluate_every=250,
+            patience=8,
+            precision="bf16",
+            batches="packed",
+            schedule=InverseSquareRoot(warmup=1000),
+            average=ExponentialMovingAverage(decay=0.998),
         ),
         decoding=Decoding(max_new_tokens=100, num_beams=5, length_penalty=Average()),
-    )  # fmt: skip
+    )
 
 
 def tatoeba_zh_en_bpe() -> Recipe:
-    """The same Transformer, reading Chinese in byte pair pieces: frequent words are one token."""
+    """The Transformer of `tatoeba-zh-en` with BPE for Chinese: frequent words are one token."""
     return tatoeba_zh_en().model_copy(
         update={"name": "tatoeba-zh-en-bpe", "source": Text(tokenizer=BPE(vocab_size=6000))}
     )
 
 
 def tatoeba_zh_en_lstm() -> Recipe:
-    """The same sentences by an attention LSTM, Chinese by character and English by word (Luong et al. 2015)."""
+    """Tatoeba by an LSTM with attention, Chinese by character and English by word (Luong et al. 2015)."""
     base, no_positions = tatoeba_zh_en(), TokenEmbeddingSettings(positions="none")
     return base.model_copy(
         update={

@@ -1,4 +1,4 @@
-"""Recipes for real text: your own pairs, and the base model of the Transformer paper."""
+"""Recipes for translation: your own pairs, and the base model of the Transformer paper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from seq2see.training.settings import Training
 
 
 def translate() -> Recipe:
-    """A Transformer for your own pairs: `seq2see train translate my.tsv`. Stops when it no longer improves."""
+    """A Transformer for your own pairs: `seq2see train translate my.tsv`; with early stopping."""
     stack = TransformerSettings(width=128, depth=3, heads=4, dropout=0.2)
     tokenizer = BPE(vocab_size=8000)
     return Recipe(
@@ -30,15 +30,20 @@ def translate() -> Recipe:
         decoder=stack,
         objective=NextToken(label_smoothing=0.1),
         training=Training(
-            steps=6000, learning_rate=2e-3, batch_tokens=2048, evaluate_every=250, patience=6,
-            schedule=InverseSquareRoot(warmup=500), average=ExponentialMovingAverage(decay=0.998),
+            steps=6000,
+            learning_rate=2e-3,
+            batch_tokens=2048,
+            evaluate_every=250,
+            patience=6,
+            schedule=InverseSquareRoot(warmup=500),
+            average=ExponentialMovingAverage(decay=0.998),
         ),
         decoding=Decoding(max_new_tokens=128, num_beams=4, length_penalty=Average()),
-    )  # fmt: skip
+    )
 
 
 def transformer_base() -> Recipe:
-    """The base model of "Attention is all you need" (6 + 6 layers, 512 wide), on Multi30k; wants a GPU."""
+    """The base model of "Attention is all you need" (6 + 6 layers, width 512), on Multi30k; needs a GPU."""
     stack = TransformerSettings(width=512, depth=6, heads=8, dropout=0.1, norm_order="post")
     tokenizer = Unigram(vocab_size=8000)
     return Recipe(
@@ -50,9 +55,16 @@ def transformer_base() -> Recipe:
         decoder=stack,
         objective=NextToken(label_smoothing=0.1),
         training=Training(
-            steps=100_000, learning_rate=(512 * 4000) ** -0.5, batch_tokens=25_000, accumulate=2, max_grad_norm=0, evaluate_every=1000,
-            optimizer=Adam(), schedule=InverseSquareRoot(warmup=4000), average=CheckpointAverage(count=5),
+            steps=100_000,
+            learning_rate=(512 * 4000) ** -0.5,
+            batch_tokens=25_000,
+            accumulate=2,
+            max_grad_norm=0,
+            evaluate_every=1000,
+            optimizer=Adam(),
+            schedule=InverseSquareRoot(warmup=4000),
+            average=CheckpointAverage(count=5),
             precision="bf16",
         ),
         decoding=Decoding(max_new_tokens=150, num_beams=4, length_penalty=GNMT(alpha=0.6)),
-    )  # fmt: skip
+    )

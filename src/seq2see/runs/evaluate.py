@@ -78,7 +78,7 @@ def evaluate(
         texts = encode(recipe, model.tokenizers, splits[evaluation_split(splits)])
         assert isinstance(texts, TextDataset)
         write_json(run.evaluation / "token_losses.json", token_losses(model.module, texts))
-    selection = HeadSelection.of(scores["alignment"]["chosen_on_valid"]) if "alignment" in scores else None
+    selection = HeadSelection.of(scores["alignment"]["selected_on_valid"]) if "alignment" in scores else None
     if isinstance(model, Captioner) and isinstance(recipe.source, VideoSource):
         draw_frame_attention(run, model, splits["test"])
     elif isinstance(model, Captioner):
@@ -175,9 +175,9 @@ def _teacher_forced_scores(
     count = test.characters // batch_count(model.module, test) if isinstance(test, TextDataset) else 0
     scores = _perplexity(model, test, split, lambda: on_progress(split, count))
     if "alignment" in recipe.metrics and isinstance(valid, PairDataset) and isinstance(test, PairDataset):
-        choice = select_heads(*collect_attention(model.module, valid, model.tokenizers))
-        error = score_heads(choice, *collect_attention(model.module, test, model.tokenizers))
-        scores["alignment"] = {"error_rate": error, "chosen_on_valid": asdict(choice)}
+        selection = select_heads(*collect_attention(model.module, valid, model.tokenizers))
+        error = score_heads(selection, *collect_attention(model.module, test, model.tokenizers))
+        scores["alignment"] = {"error_rate": error, "selected_on_valid": asdict(selection)}
     return scores
 
 

@@ -135,7 +135,7 @@ def patch_attention(stored: StoredModel, results: Sequence[TaskResult]) -> dict[
 
 
 def _grid(weights: NDArray[Any], prefix_tokens: int) -> NDArray[Any]:
-    """(image, query, key) to (image, row, column): the attention of the pooled tokens to the patches of square images."""
+    """(image, query, key) to (image, row, column): the attention of the pooled tokens to square patches."""
     patches = weights[:, : prefix_tokens or None, prefix_tokens:].mean(1)
     side = math.isqrt(patches.shape[1])
     return patches.reshape(len(patches), side, side)

@@ -24,7 +24,7 @@ def unknown_token_warnings(text: str, ids: Sequence[int], tokenizer: Tokenizer) 
     spans = dict.fromkeys(text[start:end].strip() for token_id, (start, end) in offsets if token_id == UNK)
     unknown = [span for span in spans if span]
     more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
-    return (f"not in the vocabulary, replaced by <unk>: {' '.join(unknown[:SHOWN])}{more}",) if unknown else ()
+    return (f"unknown tokens {' '.join(unknown[:SHOWN])}{more}, replaced by <unk>",) if unknown else ()
 
 
 def unspaced_word_warnings(words: Sequence[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The report of a run: `curves.png` and `report.html`, made from whatever the run folder holds by now."""
+"""The report of a run: `curves.png` and `report.html`, from the files that the run folder has so far."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENCODER_SCORES = (
     ("masked_perplexity", "masked_tokens", "perplexity", 3),
     ("next_sentence_accuracy", "next_sentence", "accuracy", 1),
 )
-"""What is measured with the truth given: its text, its key in `scores.json`, digits shown; `ENCODER_SCORES` by readers."""
+"""Scores with teacher forcing, and of encoder-only models: key of the text, keys in `scores.json`, digits."""
 
 PRONUNCIATION = (
     "word_error_rate",
@@ -39,19 +39,19 @@ PRONUNCIATION = (
     "word_error_rate_with_stress",
     "phoneme_error_rate_with_stress",
 )
-"""Error rates of spelling to sound; texts and keys in `scores.json` have the same names."""
+"""Error rates of grapheme-to-phoneme conversion; the keys are those of `scores.json` and of the texts."""
 
 
 def write_report(run: RunFolder) -> Path:
-    """Draw the curves and write the page; it grows with the run: training first, scores after `eval`."""
-    notes, timing = read_metrics(run.metrics), read_metrics(run.path / "timing.jsonl")
+    """Draw the training curves and write the page; scores are included after `eval`."""
+    metrics, timing = read_metrics(run.metrics), read_metrics(run.path / "timing.jsonl")
     toml = run.recipe_file.read_text(encoding="utf-8")
     recipe, scores = tomllib.loads(toml), read_scores(run)
-    _draw(recipe, notes, timing, run.path / "curves.png")
+    _draw(recipe, metrics, timing, run.path / "curves.png")
     environment = _read_json(run.path / "env.json")
     sections = {
-        "this_run": _headline(notes, timing, scores) + _describe(run, recipe, notes, environment),
-        "curves": image(run.path / "curves.png", TEXTS["curves"]) + (orders(recipe, notes) or _note("curves_note")),
+        "this_run": _headline(metrics, timing, scores) + _describe(run, recipe, metrics, environment),
+        "curves": image(run.path / "curves.png", TEXTS["curves"]) + (orders(recipe, metrics) or _note("curves_note")),
         "zipf": frequencies(run),
         "scores": _scores(scores) if scores else _advice(run),
         "batch": image_with_note(run.samples / "batch.png", "batch"),
@@ -62,7 +62,8 @@ def write_report(run: RunFolder) -> Path:
         "mistakes": image_with_note(run.evaluation / "mistakes.png", "worst_images")
         or mistakes(run.evaluation / "test-predictions.tsv"),
         "token_losses": token_loss_section(
-            run.evaluation / "token_losses.json", "token_losses_note" if "source" in recipe else "generated_token_losses_note"
+            run.evaluation / "token_losses.json",
+            "token_losses_note" if "source" in recipe else "generated_token_losses_note",
         ),
         "forecasts": forecasts(run),
         "attention": attention_images(run),
@@ -76,19 +77,19 @@ def write_report(run: RunFolder) -> Path:
     return path
 
 
-def _draw(recipe: Tree, notes: list[Tree], timing: list[Tree], path: Path) -> None:
+def _draw(recipe: Tree, metrics: list[Tree], timing: list[Tree], path: Path) -> None:
     from seq2see.inspection.ngram_plots import draw_orders  # matplotlib only where it is used
     from seq2see.inspection.training_plots import draw_curves
 
     if is_ngram_model(recipe):
-        draw_orders(notes, unit_of(recipe), path)
+        draw_orders(metrics, unit_of(recipe), path)
     else:
-        asked = "tokens" if "token" in recipe.get("objective", {}).get("kind", "next-token") else "answers"
-        draw_curves(notes, timing, path, recipe["training"].get("max_grad_norm", 0.0), asked)
+        unit = "tokens" if "token" in recipe.get("objective", {}).get("kind", "next-token") else "predictions"
+        draw_curves(metrics, timing, path, recipe["training"].get("max_grad_norm", 0.0), unit)
 
 
-def _headline(notes: list[Tree], timing: list[Tree], scores: Tree) -> str:
-    """The figures to see first."""
+def _headline(metrics: list[Tree], timing: list[Tree], scores: Tree) -> str:
+    """The most important scores."""
     test = scores.get("test", {})
     tiles = [(test[key]["name"], f"{test[key]['value']:.1f}") for key in ("bleu", "chrf") if key in test]
     tiles += [(bilingual(f"test_{key}"), f"{test[key]:.1f}") for key in ("accuracy", "macro_f1") if key in test]
@@ -98,36 +99,36 @@ def _headline(notes: list[Tree], timing: list[Tree], scores: Tree) -> str:
         tiles += [(bilingual(name), f"{test['pronunciation'][name]:.1f}") for name in PRONUNCIATION[:2]]
     if "alignment" in scores:
         tiles.append((bilingual("error_rate"), f"{scores['alignment']['error_rate']:.3f}"))
-    losses = [note["valid_loss"] for note in notes if "valid_loss" in note]
-    accuracies = [note["valid_accuracy"] for note in notes if "valid_accuracy" in note]
+    losses = [row["valid_loss"] for row in metrics if "valid_loss" in row]
+    accuracies = [row["valid_accuracy"] for row in metrics if "valid_accuracy" in row]
     if losses:
         tiles.append((bilingual("best_loss"), f"{min(losses):.4f}"))
     if accuracies:
         tiles.append((bilingual("accuracy"), f"{accuracies[-1]:.1%}"))
-    tiles.append((bilingual("steps"), f"{_last_step(notes):,}"))
+    tiles.append((bilingual("steps"), f"{_last_step(metrics):,}"))
     if timing:
         tiles.append((bilingual("time"), _clock(sum(row["seconds"] for row in timing))))
-    boxes = "".join(f'<div class="tile"><b>{figure}</b><span>{name}</span></div>' for name, figure in tiles)
+    boxes = "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in tiles)
     return f'<div class="tiles">{boxes}</div>'
 
 
-def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree) -> str:
-    """What was trained, on what, and how to do it again."""
+def _describe(run: RunFolder, recipe: Tree, metrics: list[Tree], environment: Tree) -> str:
+    """Data, model and training settings, and the commands to train again and to predict."""
     training, folder = recipe["training"], shlex.quote(str(run.path))
-    done = f"{_last_step(notes):,} / {training['steps']:,}"
-    taught = f"{bilingual('steps')} {done}; {escape(_words(training, without=('steps',)))}"
+    steps = f"{_last_step(metrics):,} / {training['steps']:,}"
+    description = f"{bilingual('steps')} {steps}; {escape(_words(training, without=('steps',)))}"
     if is_ngram_model(recipe):
-        taught = bilingual("counted", orders=str(_last_step(notes)))
-    cut = [recipe[side]["tokenizer"] for side in ("source", "target") if "tokenizer" in recipe.get(side, {})]
+        description = bilingual("counted", orders=str(_last_step(metrics)))
+    tokenizers = [recipe[side]["tokenizer"] for side in ("source", "target") if "tokenizer" in recipe.get(side, {})]
     kind = recipe["corpus"]["kind"]
-    read = "read_lines" if "texts" in kind else "read_images" if "images" in kind else "read"
+    read_key = "read_lines" if "texts" in kind else "read_images" if "images" in kind else "read"
     rows = [
         ("data", escape(_words(recipe["corpus"]))),
-        (read, escape(_data_totals(run))),
-        ("tokens", escape(" → ".join(map(_words, cut)))),
+        (read_key, escape(_data_totals(run))),
+        ("tokens", escape(" → ".join(map(_words, tokenizers)))),
         *((part, escape(_words(recipe[part])) if part in recipe else "") for part in ("encoder", "decoder")),
         ("weights", _weights(run.model)),
-        ("training", taught),
+        ("training", description),
         ("command", _code(_command(environment.get("command", [])))),
         ("again", _code(f"seq2see train {shlex.quote(str(run.recipe_file))}")),
         ("use", _code(f"seq2see predict {folder}") if run.finished else ""),
@@ -137,7 +138,7 @@ def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree
 
 
 def _scores(scores: Tree) -> str:
-    """A row for each test split, then what was measured with the truth given."""
+    """A row for each test split, then the scores with teacher forcing."""
     evaluated = {name: part for name, part in scores.items() if "classes" in part}
     if evaluated:
         return "".join(classes(name, part) for name, part in evaluated.items())
@@ -151,21 +152,21 @@ def _scores(scores: Tree) -> str:
     for name, part in splits.items():
         row = [_number(part.get(key), 3 if key == "d2l-bleu" else 1) for key in shown]
         rows.append([cell(escape(name)), _number(part["pairs"], 0), *row])
-    found = [part[key] for part in splits.values() for key in shown if isinstance(part.get(key), dict)]
-    signatures = {score["signature"] for score in found}
+    signed = [part[key] for part in splits.values() for key in shown if isinstance(part.get(key), dict)]
+    signatures = {score["signature"] for score in signed}
     listed = "<br>".join(_code(signature) for signature in sorted(signatures))
-    signed = f'<p class="note">{bilingual("signatures")}:<br>{listed}</p>' if signatures else ""
+    signature_note = f'<p class="note">{bilingual("signatures")}:<br>{listed}</p>' if signatures else ""
     return (
         forecast_errors(scores)
         + (table(rows) if splits else "")
         + _pronunciation(splits)
-        + signed
+        + signature_note
         + _teacher_forced_table(scores)
     )
 
 
 def _pronunciation(splits: Tree) -> str:
-    """A row for each split that is judged by sounds."""
+    """A row for each split with pronunciation scores."""
     evaluated = {name: part["pronunciation"] for name, part in splits.items() if "pronunciation" in part}
     rows = [[head(bilingual("split")), *(head(bilingual(name), "number") for name in PRONUNCIATION)]]
     for name, errors in evaluated.items():
@@ -182,15 +183,15 @@ def _teacher_forced_table(scores: Tree) -> str:
         if measured.get(key) is not None:
             rows.append((bilingual(name), f"{measured[key]:.{digits}f}"))
     if measured.get("unknown_rate"):
-        rows.append((bilingual("unknown"), f"{measured['unknown_rate']:.2g}"))
+        rows.append((bilingual("unknown_rate"), f"{measured['unknown_rate']:.2g}"))
     for name, part, key, digits in ENCODER_SCORES:
         if part in scores:
             rows.append((bilingual(name), f"{scores[part][key]:.{digits}f}"))
     if "alignment" in scores:
-        choice = scores["alignment"]["chosen_on_valid"]
-        heads = ", ".join(str(number + 1) for number in choice["heads"])
-        chosen = bilingual("heads", layer=str(choice["layer"] + 1), heads=heads)
-        rows.append((bilingual("error_rate"), f"{scores['alignment']['error_rate']:.3f} ({chosen})"))
+        selection = scores["alignment"]["selected_on_valid"]
+        heads = ", ".join(str(number + 1) for number in selection["heads"])
+        selected = bilingual("heads", layer=str(selection["layer"] + 1), heads=heads)
+        rows.append((bilingual("error_rate"), f"{scores['alignment']['error_rate']:.3f} ({selected})"))
     return _pairs(rows)
 
 
@@ -207,21 +208,21 @@ def _code(text: str) -> str:
 
 
 def _pairs(rows: list[tuple[str, str]]) -> str:
-    """A table of names and what they stand for, both HTML already."""
+    """A table of names and values, both already HTML."""
     return table([[head(name, "name"), cell(text)] for name, text in rows]) if rows else ""
 
 
 def _number(value: Any, digits: int = 1) -> str:
-    """A figure in a cell."""
-    figure = value["value"] if isinstance(value, dict) else value
-    return cell("" if figure is None else f"{figure:,.{digits}f}", "number")
+    """A number as a table cell."""
+    number = value["value"] if isinstance(value, dict) else value
+    return cell("" if number is None else f"{number:,.{digits}f}", "number")
 
 
 def _words(tree: Tree, without: tuple[str, ...] = ()) -> str:
-    """A branch of the recipe in one line: its kind, then its settings.
+    """A subtree of the recipe on one line: its kind, then its settings.
 
-    >>> _words({"kind": "transformer", "width": 128, "test": [], "optimizer": {"kind": "adamw", "decay": 0.01}})
-    'transformer, width 128, optimizer adamw (decay 0.01)'
+    >>> _words({"kind": "transformer", "width": 128, "test": [], "optimizer": {"kind": "adamw", "weight_decay": 0.01}})
+    'transformer, width 128, optimizer adamw (weight_decay 0.01)'
     """
     parts = [str(tree["kind"])] if "kind" in tree else []
     for name, value in tree.items():
@@ -245,19 +246,19 @@ def _plain(value: Any) -> str:
 
 
 def _command(words: list[str]) -> str:
-    """The command line as it was typed: the program by its name, not by its place."""
+    """The command line, with the program by its name instead of its path."""
     return shlex.join([Path(words[0]).name, *words[1:]]) if words else ""
 
 
 def _data_totals(run: RunFolder) -> str:
-    """What the reader of the user's own files counted."""
-    readings = _read_json(run.path / "data_report.json").get("reports", [])
-    form = "{read:,} = {kept:,} + {skipped:,} + {rejected:,}"
-    return "; ".join(form.format(**reading["totals"]) for reading in readings)
+    """The totals of the data reports of user files."""
+    reports = _read_json(run.path / "data_report.json").get("reports", [])
+    template = "{read:,} = {kept:,} + {skipped:,} + {rejected:,}"
+    return "; ".join(template.format(**report["totals"]) for report in reports)
 
 
 def _weights(folder: Path) -> str:
-    """How many numbers the stored model has, from the heads of its files; the tensors are not read."""
+    """The number of weights of the stored model, from the headers of its files, without reading tensors."""
     sizes = []
     for path in folder.glob("*.safetensors"):
         with path.open("rb") as file:
@@ -266,8 +267,8 @@ def _weights(folder: Path) -> str:
     return f"{sum(sizes):,}" if sizes else ""
 
 
-def _last_step(notes: list[Tree]) -> int:
-    return max((int(note["step"]) for note in notes), default=0)
+def _last_step(metrics: list[Tree]) -> int:
+    return max((int(row["step"]) for row in metrics), default=0)
 
 
 def _clock(seconds: float) -> str:

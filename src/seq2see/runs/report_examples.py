@@ -1,4 +1,4 @@
-"""What the model wrote, as parts of the report: the same sentences over time, and the best and worst."""
+"""Examples in the report: outputs during training, best and worst predictions, and token losses."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any
 from seq2see.runs.report_page import bilingual, cell, head, table
 
 SENTENCES = 4
-"""Sentences whose development is shown."""
+"""The number of sentences in the samples."""
 STAGES = 6
-"""Evaluations shown of each, the first and the last among them."""
+"""The number of evaluations shown for each sentence, including the first and the last."""
 PREDICTIONS = 5
-"""Predictions shown at each end of the table."""
+"""The number of best and of worst predictions."""
 
 DARKEST = 8.0
-"""The loss, in nats, from which on a token is as dark as can be: it had one chance in 3,000."""
+"""The loss in nats at which the color of a token is darkest: a probability of 1/3,000."""
 
-PIECES = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+|\s+|.", re.DOTALL)
-"""What is compared: Chinese by the character, other words whole."""
+UNITS = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+|\s+|.", re.DOTALL)
+"""The units of comparison: Chinese characters, and words of other languages."""
 
 
 def samples(folder: Path) -> str:
-    """A few validation sentences, and what the model made of them at some of the evaluations."""
+    """A few validation sentences, with the model outputs at some of the evaluations."""
     files = _evenly_spaced(sorted(folder.glob("step-*.tsv"), key=_step), STAGES)
     stages = {_step(path): {row[0]: row for row in read_table(path, 3)} for path in files}
     if not stages:
@@ -42,8 +42,8 @@ def predictions(path: Path) -> str:
     rows = [row for row in read_table(path, 5) if _is_number(row[3])]
     if not rows:
         return ""
-    rows = list({row[0]: row for row in rows}.values())  # a sentence that stands there twice is shown once
-    # Many short answers are perfect; a long one tells more.
+    rows = list({row[0]: row for row in rows}.values())  # duplicates are shown once
+    # Many short outputs are perfect; long ones are more informative.
     best = sorted(rows, key=lambda row: (-float(row[3]), -len(row[0])))[:PREDICTIONS]
     worst = sorted(rows, key=lambda row: (float(row[3]), -len(row[0])))[:PREDICTIONS]
     heads = [head(bilingual(name)) for name in ("source", "reference", "output")]
@@ -57,11 +57,11 @@ def predictions(path: Path) -> str:
 
 
 def classes(split: str, part: dict[str, Any]) -> str:
-    """A row for each label, the commonest first, and the figures of all."""
+    """A row for each label, the most frequent first, and the scores over all labels."""
     names = ("precision", "recall", "f1")
     heads = [
         head(bilingual("label")),
-        head(bilingual("cases"), "number"),
+        head(bilingual("support"), "number"),
         *(head(f"{bilingual(name)} %", "number") for name in names),
     ]
     common = sorted(part["classes"].items(), key=lambda item: -item[1]["support"])
@@ -70,39 +70,39 @@ def classes(split: str, part: dict[str, Any]) -> str:
         + [cell(f"{100 * each[name]:.1f}", "number") for name in names]
         for label, each in common
     ]
-    figures = bilingual("classes_note", right=f"{part['accuracy']:.1f}", f1=f"{part['macro_f1']:.1f}", split=split)
-    return f"<p>{figures}</p>{table([heads, *rows])}"
+    summary = bilingual("classes_note", accuracy=f"{part['accuracy']:.1f}", f1=f"{part['macro_f1']:.1f}", split=split)
+    return f"<p>{summary}</p>{table([heads, *rows])}"
 
 
 def mistakes(path: Path) -> str:
-    """The wrong answers that the model was surest of."""
+    """The wrong predictions with the highest probabilities."""
     wrong = [row for row in read_table(path, 4) if row[1] != row[2] and _is_number(row[3])]
     if not wrong:
         return ""
-    heads = [head(bilingual(name)) for name in ("source", "label", "answered")] + [
+    heads = [head(bilingual(name)) for name in ("source", "label", "prediction")] + [
         head(bilingual("probability"), "number")
     ]
-    surest = sorted(wrong, key=lambda row: -float(row[3]))[: 2 * PREDICTIONS]
-    rows = [[*(cell(escape(text)) for text in row[:3]), cell(escape(row[3]), "number")] for row in surest]
+    most_confident = sorted(wrong, key=lambda row: -float(row[3]))[: 2 * PREDICTIONS]
+    rows = [[*(cell(escape(text)) for text in row[:3]), cell(escape(row[3]), "number")] for row in most_confident]
     return f'<p class="note">{bilingual("mistakes_note")}</p>{table([heads, *rows])}'
 
 
 def token_loss_section(path: Path, note: str) -> str:
-    """Texts whose every token is colored by how much it surprised the model; `note` tells how it was asked."""
+    """Texts with each token colored by its loss; `note` is the key of the explanation."""
     if not path.exists():
         return ""
-    found = json.loads(path.read_text(encoding="utf-8"))
-    shown = [f'<p class="strip">{"".join(map(_token, each["tokens"], each["losses"]))}</p>' for each in found]
-    return f'<p class="note">{bilingual(note)}</p>{"".join(shown)}'
+    windows = json.loads(path.read_text(encoding="utf-8"))
+    paragraphs = [f'<p class="strip">{"".join(map(_token, each["tokens"], each["losses"]))}</p>' for each in windows]
+    return f'<p class="note">{bilingual(note)}</p>{"".join(paragraphs)}'
 
 
-def _token(piece: str, loss: float) -> str:
+def _token(token: str, loss: float) -> str:
     shade = f"background:rgba(213,94,0,{min(loss / DARKEST, 1):.2f})"
-    return f'<span style="{shade}" title="{loss:.2f}">{escape(piece)}</span>'
+    return f'<span style="{shade}" title="{loss:.2f}">{escape(token)}</span>'
 
 
 def read_table(path: Path, columns: int) -> list[list[str]]:
-    """The rows of a TSV file below its head; rows with more or fewer cells are passed over."""
+    """The rows of a TSV file after its header; rows with another number of cells are skipped."""
     if not path.exists():
         return []
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n")[1:]]
@@ -110,7 +110,7 @@ def read_table(path: Path, columns: int) -> list[list[str]]:
 
 
 def marked(output: str, reference: str) -> str:
-    """An output as HTML, with what the reference does not say marked.
+    """An output as HTML, with the differences from the reference marked.
 
     >>> marked("two red pens", "two blue pens")
     'two <mark>red</mark> pens'
@@ -122,14 +122,14 @@ def marked(output: str, reference: str) -> str:
 
 
 def diff_parts(output: str, reference: str) -> list[tuple[str, bool]]:
-    """An output in parts, each with whether the reference does not say it.
+    """An output in parts, each with a flag whether it differs from the reference.
 
     >>> diff_parts("two red pens", "two blue pens")
     [('two ', False), ('red', True), (' pens', False)]
     """
-    pieces, truth = PIECES.findall(output), PIECES.findall(reference)
-    changes = SequenceMatcher(None, truth, pieces, autojunk=False).get_opcodes()
-    return [("".join(pieces[start:end]), kind != "equal") for kind, _, _, start, end in changes if start < end]
+    units, reference_units = UNITS.findall(output), UNITS.findall(reference)
+    changes = SequenceMatcher(None, reference_units, units, autojunk=False).get_opcodes()
+    return [("".join(units[start:end]), kind != "equal") for kind, _, _, start, end in changes if start < end]
 
 
 def _progress(source: str, stages: dict[int, dict[str, list[str]]]) -> str:
@@ -137,8 +137,8 @@ def _progress(source: str, stages: dict[int, dict[str, list[str]]]) -> str:
     for step, table_rows in stages.items():
         if source in table_rows:
             _, reference, output = table_rows[source]
-            sign = ' <span class="right">✓</span>' if output == reference else ""
-            rows.append([cell(f"{step:,}", "number"), cell(marked(output, reference) + sign)])
+            mark = ' <span class="right">✓</span>' if output == reference else ""
+            rows.append([cell(f"{step:,}", "number"), cell(marked(output, reference) + mark)])
     rows.append([head(bilingual("reference"), "number"), cell(escape(reference))])
     return f"<h3>{escape(source)}</h3>{table(rows)}"
 
@@ -148,7 +148,7 @@ def _prediction(row: list[str]) -> list[str]:
     texts = (escape(source), escape(reference), marked(output, reference))
     return [
         *(cell(text, "text") for text in texts),
-        *(cell(escape(figure), "number") for figure in (chrf, score)),
+        *(cell(escape(value), "number") for value in (chrf, score)),
     ]
 
 
@@ -157,10 +157,10 @@ def _step(path: Path) -> int:
 
 
 def _evenly_spaced(files: list[Path], count: int) -> list[Path]:
-    """Some of the files, evenly over all of them, the first and the last included."""
+    """`count` evenly spaced files, including the first and the last."""
     if len(files) <= count:
         return files
-    return [files[round(place * (len(files) - 1) / (count - 1))] for place in range(count)]
+    return [files[round(index * (len(files) - 1) / (count - 1))] for index in range(count)]
 
 
 def _is_number(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The parts of a report that only a run on images has: sheets of images."""
+"""The image grids and attention maps of a report."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from seq2see.runs.run_folder import RunFolder
 
 
 def image_with_note(path: Path, name: str) -> str:
-    """An image with the note that goes with it; nothing if it was not drawn."""
+    """An image with its note; empty if there is no file."""
     return image(path, TEXTS[name]) + f'<p class="note">{bilingual(f"{name}_note")}</p>' if path.exists() else ""
 
 
 def attention_images(run: RunFolder) -> str:
-    """Where a model of words looks, or one of images, or one of both."""
+    """The attention maps of a text, image, captioning or video model."""
     for name in ("patches", "regions", "frames"):
         path = run.path / "attention" / f"{name}.png"
         if path.exists():

@@ -1,4 +1,4 @@
-"""The parts of a report that only a counting run has: what each order is worth, and how frequent n-grams are."""
+"""The parts of a report for n-gram models: perplexity by order, and the frequencies of n-grams."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ Tree = dict[str, Any]
 
 
 def is_ngram_model(recipe: Tree) -> bool:
-    """Whether a recipe, as TOML has it, counts instead of training step by step."""
+    """Whether a recipe (a TOML tree) has an n-gram model."""
     return bool(recipe.get("decoder", {}).get("kind") == "ngram")
 
 
 def unit_of(recipe: Tree) -> str:
-    """What a counting recipe's guesses are about."""
+    """The unit that an n-gram recipe predicts: character, word or token."""
     return UNITS.get(recipe["target"]["tokenizer"]["kind"], "token")
 
 
-def orders(recipe: Tree, notes: list[Tree]) -> str:
-    """A row for each order: its n-grams, and how it finds the validation text."""
+def orders(recipe: Tree, metrics: list[Tree]) -> str:
+    """A row for each order: distinct n-grams, validation perplexity, and unseen n-grams."""
     if not is_ngram_model(recipe):
         return ""
     titles = ("order", "kinds", "valid_perplexity", "unseen_ngrams")
     rows = [[head(bilingual(title), "number") for title in titles]]
-    for note in notes:
-        perplexity = f"{math.exp(note['valid_loss']):.2f}"
-        shown = (f"{note['step']}", f"{note['ngrams']:,}", perplexity, f"{note['unseen']:.1%}")
-        rows.append([cell(figure, "number") for figure in shown])
+    for row in metrics:
+        perplexity = f"{math.exp(row['valid_loss']):.2f}"
+        shown = (f"{row['step']}", f"{row['ngrams']:,}", perplexity, f"{row['unseen_ngrams']:.1%}")
+        rows.append([cell(value, "number") for value in shown])
     return table(rows) + f'<p class="note">{bilingual("orders_note")}</p>'
 
 
 def frequencies(run: RunFolder) -> str:
-    """Frequency by rank: an image, and the slope of each of its lines."""
+    """The rank-frequency plot, and the slope of each of its lines."""
     path = run.path / "zipf.json"
     if not path.exists():
         return ""
     from seq2see.inspection.ngram_plots import draw_zipf  # matplotlib only where it is used
 
-    found: dict[str, dict[str, list[int]]] = json.loads(path.read_text(encoding="utf-8"))
-    draw_zipf(found, run.path / "zipf.png")
+    orders: dict[str, dict[str, list[int]]] = json.loads(path.read_text(encoding="utf-8"))
+    draw_zipf(orders, run.path / "zipf.png")
     rows = [[head(bilingual(title), "number") for title in ("order", "kinds", "once", "slope")]]
-    for order, each in found.items():
+    for order, each in orders.items():
         kinds, once = sum(each["frequencies"]), each["frequencies"][-1] if each["counts"][-1] == 1 else 0
         slope = zipf_slope(each["counts"], each["frequencies"])
         shown = (order, f"{kinds:,}", f"{once / kinds:.1%}", "" if math.isnan(slope) else f"{slope:.2f}")
-        rows.append([cell(figure, "number") for figure in shown])
+        rows.append([cell(value, "number") for value in shown])
     return image(run.path / "zipf.png", TEXTS["zipf"]) + table(rows) + f'<p class="note">{bilingual("zipf_note")}</p>'

@@ -1,7 +1,7 @@
-"""The frame of a report page: its looks, and the switch between its two languages.
+"""The layout of a report page: its style, and the switch between its two languages.
 
-The page loads nothing from anywhere: images are data URIs, style and script stand inside it, and its
-content policy forbids the browser to fetch or run anything else, whatever the data contain.
+The page loads no other resources: images are data URIs, style and script are inline, and its content security policy
+forbids the browser to load or run anything else, whatever the data contain.
 """
 
 from __future__ import annotations
@@ -101,63 +101,63 @@ summary { cursor: pointer; color: var(--blue); }
 
 SCRIPT = """
 const page = document.documentElement, button = document.querySelector("button");
-function speak(language) {
+function setLanguage(language) {
   page.lang = language;
   button.textContent = language === "en" ? "中文" : "English";
 }
-const asked = ["#zh", "#en"].includes(location.hash) ? location.hash.slice(1) : navigator.language;
-speak(asked.toLowerCase().startsWith("zh") ? "zh" : "en");
-button.addEventListener("click", () => speak(page.lang === "en" ? "zh" : "en"));
+const preferred = ["#zh", "#en"].includes(location.hash) ? location.hash.slice(1) : navigator.language;
+setLanguage(preferred.toLowerCase().startsWith("zh") ? "zh" : "en");
+button.addEventListener("click", () => setLanguage(page.lang === "en" ? "zh" : "en"));
 """
 
 
 def bilingual(name: str, **values: str) -> str:
-    """A text of the table in both languages, one of which the page hides."""
-    spoken = zip(("en", "zh"), TEXTS[name], strict=True)
+    """A text in both languages, of which the page hides one."""
+    texts = zip(("en", "zh"), TEXTS[name], strict=True)
     return "".join(
-        f'<span class="t" lang="{language}">{escape(text.format(**values))}</span>' for language, text in spoken
+        f'<span class="t" lang="{language}">{escape(text.format(**values))}</span>' for language, text in texts
     )
 
 
 def section(name: str, content: str) -> str:
-    """A part of the page under its heading; nothing if it has no content."""
+    """A section with its heading; empty without content."""
     return f'<section id="{name}"><h2>{bilingual(name)}</h2>\n{content}\n</section>' if content else ""
 
 
 def cell(content: str, css_class: str = "") -> str:
-    """A cell of a table; its content is HTML already."""
+    """A table cell; the content is HTML."""
     return f'<td class="{css_class}">{content}</td>' if css_class else f"<td>{content}</td>"
 
 
 def head(content: str, css_class: str = "") -> str:
-    """A cell that names its row or column."""
+    """A header cell; the content is HTML."""
     return f'<th class="{css_class}">{content}</th>' if css_class else f"<th>{content}</th>"
 
 
 def table(rows: list[list[str]]) -> str:
-    """A table of cells; a narrow screen scrolls it."""
+    """A table of cells, scrollable on narrow screens."""
     body = "\n".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
     return f'<div class="scroll"><table>{body}</table></div>'
 
 
 def image(path: Path, names: tuple[str, str]) -> str:
-    """A PNG file inside the page."""
+    """A PNG file as an inline image."""
     content = base64.b64encode(path.read_bytes()).decode("ascii")
     name = escape(" / ".join(names))
     return f'<div class="scroll"><img class="wide" alt="{name}" src="data:image/png;base64,{content}"></div>'
 
 
-def allowed(inline: str) -> str:
-    """How a page's policy names a script or a style that stands in the page itself: by its hash."""
+def csp_hash(inline: str) -> str:
+    """The content security policy source of an inline script or style: its hash."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode('ascii')}'"
 
 
 def page(name: str, sections: dict[str, str]) -> str:
-    """The whole page from the content of its sections; empty ones are left out."""
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {allowed(SCRIPT)}"
-    there = [part for part, content in sections.items() if content]
-    links = "".join(f'<a href="#{part}">{bilingual(part)}</a>' for part in there)
-    body = "\n".join(section(part, sections[part]) for part in there)
+    """The page with all sections that have content."""
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {csp_hash(SCRIPT)}"
+    parts = [part for part, content in sections.items() if content]
+    links = "".join(f'<a href="#{part}">{bilingual(part)}</a>' for part in parts)
+    body = "\n".join(section(part, sections[part]) for part in parts)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>

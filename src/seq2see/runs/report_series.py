@@ -1,4 +1,4 @@
-"""The part of a report that only a run on a series has: forecasts, and their errors by τ and steps ahead."""
+"""The parts of a report for forecasting models: forecasts, and their errors by context length and horizon."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ Tree = dict[str, Any]
 
 
 def forecast_errors(scores: Tree) -> str:
-    """A row for the model, and one for each way that needs no training."""
-    found = scores.get("series")
-    if not found:
+    """A row for the model, and one for each baseline."""
+    series = scores.get("series")
+    if not series:
         return ""
     titles = [head(bilingual("forecast_by")), head("τ", "number")]
-    rows = [titles + [head(bilingual("ahead", steps=str(ahead)), "number") for ahead in found["horizons"]]]
-    for row in found["rows"]:
-        figures = [row["errors"].get(str(ahead)) for ahead in found["horizons"]]
-        cells = [cell("" if figure is None else f"{figure:.4g}", "number") for figure in figures]
+    rows = [titles + [head(bilingual("ahead", steps=str(horizon)), "number") for horizon in series["horizons"]]]
+    for row in series["rows"]:
+        errors = [row["errors"].get(str(horizon)) for horizon in series["horizons"]]
+        cells = [cell("" if error is None else f"{error:.4g}", "number") for error in errors]
         rows.append([cell(bilingual(f"forecast_{row['name']}")), cell(str(row["context"]), "number"), *cells])
-    note = bilingual("errors_note", values=f"{found['values']:,}")
+    note = bilingual("errors_note", values=f"{series['values']:,}")
     return table(rows) + f'<p class="note">{note}</p>'
 
 
 def forecasts(run: RunFolder) -> str:
-    """The image of the test values and of what was said of them."""
+    """The plot of the test values and their forecasts."""
     path = run.evaluation / "forecasts.png"
     if not path.exists():
         return ""

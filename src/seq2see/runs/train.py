@@ -37,7 +37,7 @@ from seq2see.sequences.packed import PackedSampler
 from seq2see.sequences.pair_dataset import pad_batch
 from seq2see.sequences.windows import TextDataset, WindowSampler
 from seq2see.training.checkpoints import DiskFull, list_checkpoints
-from seq2see.training.cuda_graphs import GraphedStep
+from seq2see.training.cuda_graphs import GraphedCallable
 from seq2see.training.loop import NonFinite, Trainer, train
 from seq2see.training.metrics_logger import MetricsLogger
 from seq2see.training.resume import final_weights, resume, save_trainer
@@ -125,7 +125,7 @@ def image_batches(recipe: Recipe, images: ImageDataset) -> Callable[[int], Batch
     seed, augmenter = recipe.training.seed, (recipe.augmentation or Augmentation()).augmenter(recipe.training.seed)
     sampler = ShuffledSampler(len(images), max(1, recipe.training.batch_size // augmenter.repeats), seed)
     # Augmentation consists of hundreds of small kernels; on a GPU they are launched as one CUDA graph.
-    augment: Callable[..., Batch] = GraphedStep(augmenter) if images.pixels.is_cuda else augmenter
+    augment: Callable[..., Batch] = GraphedCallable(augmenter) if images.pixels.is_cuda else augmenter
 
     def batch_at(step: int) -> Batch:
         indices = augmenter.repeat_indices(sampler.indices_at(step - 1))

@@ -159,7 +159,7 @@ class WordMap:
 
     tokens: list[str]
     points: NDArray[np.float32]
-    shares: tuple[float, ...]
+    explained_variance_ratio: tuple[float, ...]
 
 
 @dataclass(frozen=True)

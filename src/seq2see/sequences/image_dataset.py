@@ -116,7 +116,7 @@ class ImageProcessor(Tokenizer):
         warnings: tuple[str, ...] = ()
         if isinstance(image, str | Path):
             decoded = decode_with_issues(Path(image), image_size=self.image_size, channels=self.channels)
-            image, warnings = decoded.pixels, decoded.told
+            image, warnings = decoded.pixels, decoded.messages
         if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != self.channels or not image.size:
             raise UserError(
                 f"These pixels are {image.dtype} of shape {image.shape}.",

@@ -54,7 +54,9 @@ def read_fashion_mnist(
     return _all_in_size(splits, image_size, channels, report)
 
 
-def read_cifar10(corpus_files: CorpusFiles, image_size: int, channels: int, report: DataReport) -> dict[str, LoadedImages]:
+def read_cifar10(
+    corpus_files: CorpusFiles, image_size: int, channels: int, report: DataReport
+) -> dict[str, LoadedImages]:
     """CIFAR-10, in the format that was found: sprites or binary batches."""
     first = corpus_files.paths[0]
     read = read_sprites if first.suffix == ".png" else read_cifar
@@ -67,7 +69,9 @@ def _all_in_size(
     return {name: resize_packed(each, image_size, channels, report) for name, each in splits.items()}
 
 
-def read_flickr8k(corpus_files: CorpusFiles, image_size: int, channels: int, report: DataReport) -> dict[str, LoadedImages]:
+def read_flickr8k(
+    corpus_files: CorpusFiles, image_size: int, channels: int, report: DataReport
+) -> dict[str, LoadedImages]:
     """Flickr8k: the development images are the test split; some of the training images are held out as valid."""
     archive, captions, *lists = corpus_files.paths
     captions_of: dict[str, list[str]] = {}
@@ -79,7 +83,7 @@ def read_flickr8k(corpus_files: CorpusFiles, image_size: int, channels: int, rep
     for split, names in names_of.items():
         for name in names:
             if name not in contents or name not in captions_of:
-                message = f"There is no {'image' if name not in stored else 'caption of'} '{name}'."
+                message = f"There is no {'image' if name not in contents else 'caption of'} '{name}'."
                 raise UserError(message, location=str(archive if name not in contents else captions))
         items = [ImageItem(Path(name), captions_of[name][0], name, Location(f"{archive}/{name}")) for name in names]
         loaded = load_images(items, image_size, channels, report, lambda each: contents[each.name])

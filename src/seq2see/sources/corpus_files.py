@@ -196,7 +196,7 @@ def _verify(corpus_files: CorpusFiles, file: File) -> FileCheck:
 
 
 def record_hashes(corpus_files: CorpusFiles) -> list[Path]:
-    """Write the hash of each file that is not pinned to the LOCK.json of its folder; returns the newly recorded files."""
+    """Write the hash of each file that is not pinned to the LOCK.json of its folder; return the new files."""
     if corpus_files.package or corpus_files.folder != cache_folder():
         return []  # packages have hashes of their own, and nothing is written to the user's folder
     new = []

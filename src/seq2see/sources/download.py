@@ -43,7 +43,7 @@ class Download:
     expected: str = ""
     """The expected SHA-256; empty if the home updates the file from time to time."""
     digest: Callable[[Path], str] = sha256
-    """The function whose result is compared with `expected`: the SHA-256 of the file, or of its decompressed content."""
+    """Computes the hash to compare with `expected`: SHA-256 of the file, or of its decompressed content."""
     hint: str = ""
     """The hint of error messages: what to do without a network."""
 

@@ -106,7 +106,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
     ),
     "tinyshakespeare": CatalogueEntry(
         name="tinyshakespeare",
-        description="40,000 lines of Shakespeare's plays as one text; the first 90 % are for training, the rest validates",
+        description="40,000 lines of Shakespeare's plays as one text; the first 90 % train, the rest validates",
         license="public domain",
         home="https://github.com/karpathy/char-rnn",
         columns=("text",),

@@ -1,20 +1,20 @@
-"""Image files to pixels, by one strict rule for each of the many ways in which images are stored.
+"""Decoding image files to pixels, with one strict rule for each kind of image.
 
-Whatever a file holds, red, green and blue of 8 bits come out, or an error that names the file and the reason:
+The result is always 8-bit RGB (or gray), or an error with the file and the reason:
 
-| in the file | what is done |
+| in the file | conversion |
 |---|---|
 | gray, black and white (1 bit) | three equal channels |
-| palette | the colors it stands for |
-| transparent, however that is written | laid over white |
+| palette | the colors of the palette |
+| transparency of any kind | composited on white |
 | 16-bit gray | rounded to 8 bits |
-| 16-bit colors, 16-bit gray with transparency | the upper 8 bits: Pillow gives no more |
-| CMYK | turned into red, green and blue without a color profile |
-| turned by EXIF | turned as its camera says |
-| several frames (GIF, WebP, PNG) | the first |
+| 16-bit colors, 16-bit gray with transparency | the upper 8 bits, because Pillow decodes no more |
+| CMYK | converted to RGB without a color profile |
+| orientation in EXIF | rotated or mirrored accordingly |
+| several frames (GIF, WebP, PNG) | the first frame |
 
-The size is read from the header and refused before anything is decoded: a file of a few kilobytes can claim a
-image that fills the memory. What a file is follows from its first bytes, never from its name.
+The size is checked in the header before anything is decoded: a file of a few kilobytes can claim an image that fills
+the memory. The format of a file is detected from its first bytes, never from its name.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
     from PIL.Image import Image, Transpose
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
-"""What is decoded. Pillow knows some forty more (TIFF, PSD, EPS, ...), and most of what attackers found was in them."""
+"""The supported formats. Pillow has about forty more (TIFF, PSD, EPS, ...), which had most of its vulnerabilities."""
 
 MAX_PIXELS = 50_000_000
-"""An image may have as many; Pillow by itself refuses from 179 million on."""
+"""The most pixels of an image; the limit of Pillow itself is 179 million."""
 
 MAX_BYTES = 1 << 28
-"""A file may have as many (256 MiB): more than MOST_PIXELS take without any packing."""
+"""The largest size of a file (256 MiB): more than an uncompressed image of MAX_PIXELS has."""
 
 LARGE_PIXELS = 8_000_000
 LARGE_IMAGE_SLOTS = BoundedSemaphore(4)
-"""Images of more than LARGE pixels are decoded four at a time, so that threads do not fill the memory with them."""
+"""Images of more than LARGE_PIXELS are decoded four at a time, so that the threads do not fill the memory."""
 
 OTHER_FORMATS: dict[bytes, str] = {
     b"II*\0": "a TIFF image",
@@ -64,25 +64,25 @@ OTHER_FORMATS: dict[bytes, str] = {
     b"\x1f\x8b": "packed by gzip",
     b"version https://git-lfs": "a pointer of Git LFS",
 }
-"""First bytes of what is often called .png or .jpg and is neither."""
+"""The first bytes of other formats that often have the suffix .png or .jpg."""
 
 FORMAT_MAGIC_BYTES: dict[bytes, str] = {
     b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"BM": "BMP", b"RIFF": "WEBP",
 }  # fmt: skip
-"""First bytes of what is decoded."""
+"""The first bytes of the supported formats."""
 
 SUFFIX_FORMATS: dict[str, str] = {
     ".png": "PNG", ".apng": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".jpe": "JPEG", ".jfif": "JPEG", ".gif": "GIF",
     ".bmp": "BMP", ".webp": "WEBP",
 }  # fmt: skip
-"""What a name promises, in small letters."""
+"""The format of each suffix, in lower case."""
 
 EXIF_ORIENTATION = 0x0112
-"""The number of EXIF's field that says how the camera was held."""
+"""The EXIF tag of the orientation of the camera."""
 
 
 class ImageError(UserError):
-    """An image that cannot be used; `kind` is the kind of the finding."""
+    """The error for an image that cannot be used; `kind` is the kind of the issue."""
 
     def __init__(self, kind: str, message: str, location: str):
         super().__init__(message, location=location, hint=ISSUE_KINDS[kind].hint)
@@ -91,40 +91,40 @@ class ImageError(UserError):
 
 @dataclass(frozen=True)
 class DecodedImage:
-    """An image, and what was done to make it one."""
+    """A decoded image, and the conversions that were necessary."""
 
     pixels: NDArray[np.uint8]  # (height, width, channel)
     issues: tuple[str, ...]
-    """Kinds of findings."""
+    """The kinds of the issues."""
     size: tuple[int, int]
-    """Width and height as stored."""
+    """Width and height in the file."""
     format: str
 
     @property
     def small_message(self) -> str:
-        """What there is to say of an image with less than half of the wanted pixels on its shorter side, if it is."""
+        """The message for an image whose shorter side is less than half of its decoded size; else an empty string."""
         width, height = self.size
         return f"It has {width:,} x {height:,} pixels." if 2 * min(self.size) < self.pixels.shape[-2] else ""
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """What whoever asks about this image should know; that cameras are turned is nothing new to anybody."""
+    def messages(self) -> tuple[str, ...]:
+        """The warnings for a user who predicts with this image; a rotation is too common for a warning."""
         kinds = [kind for kind in self.issues if kind != "EXIF rotation"]
-        told = [f"{kind}: {ISSUE_KINDS[kind].hint.removeprefix('Nothing to do: ').rstrip('.')}" for kind in kinds]
-        return (*told, *([f"{self.small_message.rstrip('.')}, and was enlarged"] if self.small_message else []))
+        messages = [f"{kind}: {ISSUE_KINDS[kind].hint.removeprefix('Nothing to do: ').rstrip('.')}" for kind in kinds]
+        return (*messages, *([f"{self.small_message.rstrip('.')}, and was enlarged"] if self.small_message else []))
 
 
 def decode_image(
     source: Path | bytes, location: str = "", image_size: int | None = None, channels: int = 3
 ) -> NDArray[np.uint8]:
-    """The pixels of an image file, as [height, width, channel]; with a `side`, its middle square in that size."""
+    """The pixels of an image file as [height, width, channel]; with an `image_size`, its center square, resized."""
     return decode_with_issues(source, location, image_size, channels).pixels
 
 
 def decode_with_issues(
     source: Path | bytes, location: str = "", image_size: int | None = None, channels: int = 3
 ) -> DecodedImage:
-    """The same, with what was done to make it an image."""
+    """The decoded image with its issues; parameters as for `decode_image`."""
     location = location or (str(source) if isinstance(source, Path) else "this image")
     with strict_warnings():
         return decode_bytes(
@@ -134,9 +134,9 @@ def decode_with_issues(
 
 @contextmanager
 def strict_warnings() -> Iterator[None]:
-    """What Pillow only warns of is an error, but for EXIF that cannot be read: that says nothing of the pixels.
+    """Turns the warnings of Pillow into errors, except for corrupt EXIF, which does not affect the pixels.
 
-    Whoever decodes in several threads wraps this around all of them, because filters belong to the whole process.
+    With several threads this context encloses all of them, because warning filters belong to the whole process.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("error", module="PIL")
@@ -148,8 +148,8 @@ def read_bytes(path: Path, location: str) -> bytes:
     """The content of an image file."""
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # reading from a pipe would wait without end
-            message = "This is a folder: name the images in it." if path.is_dir() else "This is no plain file."
+        if not stat.S_ISREG(status.st_mode):  # reading from a pipe could block forever
+            message = "This is a folder: give the images in it." if path.is_dir() else "This is not a regular file."
             raise ImageError("unreadable image", message, location)
         if status.st_size > MAX_BYTES:
             message = f"The file has {status.st_size:,} bytes, more than {MAX_BYTES:,}."
@@ -161,15 +161,15 @@ def read_bytes(path: Path, location: str) -> bytes:
 
 
 def decode_bytes(content: bytes, location: str, image_size: int | None = None, channels: int = 3) -> DecodedImage:
-    """Decode one image."""
+    """Decode one image from memory."""
     with open_image(content, location) as image:
         return decode_frame(image, location, image_size, channels)
 
 
 @contextmanager
 def open_image(content: bytes, location: str) -> Iterator[Image]:
-    """An image file whose frames are decoded inside; whatever is wrong with them is told as a `ImageError`."""
-    from PIL import Image as pillow  # takes a while, and most commands need no images
+    """An open image, whose frames are decoded in this context; every decoding error becomes an `ImageError`."""
+    from PIL import Image as pillow  # a slow import, and most commands need no images
 
     if not content:
         raise ImageError("corrupt image", "The file is empty.", location)
@@ -182,19 +182,17 @@ def open_image(content: bytes, location: str) -> Iterator[Image]:
         raise ImageError("too many pixels", f"It has more than {MAX_PIXELS:,} pixels.", location) from None
     except pillow.UnidentifiedImageError:
         raise _unsupported_format(content, location) from None
-    except Exception as error:  # what a decoder stumbles over in damaged data has a dozen types
-        raise ImageError(
-            "corrupt image", f"The image is damaged or cut off: {error or type(error)}.", location
-        ) from None
+    except Exception as error:  # decoders raise many types for damaged data
+        message = f"The image is damaged or truncated: {error or type(error)}."
+        raise ImageError("corrupt image", message, location) from None
 
 
 def _unsupported_format(content: bytes, location: str) -> ImageError:
-    """What a file is that is no image we decode."""
+    """The error for a file that is not an image of a supported format."""
     for magic, name in FORMAT_MAGIC_BYTES.items():
         if content.startswith(magic):
-            return ImageError(
-                "corrupt image", f"It begins like {name}, but what follows is damaged or cut off.", location
-            )
+            message = f"It has the first bytes of {name}, but the rest is damaged or truncated."
+            return ImageError("corrupt image", message, location)
     found = next((name for magic, name in OTHER_FORMATS.items() if content.startswith(magic)), "")
     if content[4:8] == b"ftyp":
         found = f"a {content[8:12].decode('ascii', 'replace').strip()} file (HEIC, AVIF or a video)"
@@ -205,24 +203,25 @@ def _unsupported_format(content: bytes, location: str) -> ImageError:
         found = "a web page"
     if not found:
         printable = b"\0" not in content[:1000] and not any(byte < 9 for byte in content[:1000])
-        found = "text" if printable else "nothing that is known"
-    message = f"This is no image but {found}." if "image" not in found else f"This is {found}, which is not decoded here."
+        found = "text" if printable else "an unknown format"
+    is_image = "image" in found
+    message = f"This is {found}, which is not supported." if is_image else f"This is not an image but {found}."
     return ImageError("not an image", message, location)
 
 
 def decode_frame(image: Image, location: str, image_size: int | None, channels: int) -> DecodedImage:
-    """The frame at which an open image stands."""
+    """Decode the current frame of an open image."""
     width, height = image.size
     if width * height > MAX_PIXELS:
         message = f"It has {width:,} x {height:,} pixels, more than {MAX_PIXELS:,}."
         raise ImageError("too many pixels", message, location)
     issues: list[str] = []
-    stored, kept = str(image.format), (width, height)
-    # Photos with a preview are one image; and frames are not counted, because there can be a million.
-    if stored in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
+    stored_format, stored_size = str(image.format), (width, height)
+    # Other formats have several frames for previews; and frames are not counted, because there can be a million.
+    if stored_format in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
         issues.append("multiple frames")
     if image_size:
-        image.draft(None, (2 * image_size, 2 * image_size))  # JPEG can leave out what is shrunk away
+        image.draft(None, (2 * image_size, 2 * image_size))  # JPEG can be decoded at a reduced size
     with LARGE_IMAGE_SLOTS if image.size[0] * image.size[1] > LARGE_PIXELS else nullcontext():
         image.load()
         transpose = _exif_transpose(image)
@@ -234,48 +233,49 @@ def decode_frame(image: Image, location: str, image_size: int | None, channels: 
         issues.append("EXIF rotation")
         image = image.transpose(transpose)
     pixels = np.array(image.convert("L") if channels == 1 else image)
-    return DecodedImage(pixels.reshape(*pixels.shape[:2], channels), tuple(issues), kept, stored.replace("MPO", "JPEG"))
+    pixels = pixels.reshape(*pixels.shape[:2], channels)
+    return DecodedImage(pixels, tuple(issues), stored_size, stored_format.replace("MPO", "JPEG"))
 
 
 def _exif_transpose(image: Image) -> Transpose | None:
-    """How an image must be turned to stand upright, by the field Orientation of EXIF (CIPA DC-008, 4.6.4)."""
+    """The transposition to the upright orientation, by the EXIF tag Orientation (CIPA DC-008, 4.6.4)."""
     from PIL.Image import Transpose
 
-    turns = {
+    transposes = {
         2: Transpose.FLIP_LEFT_RIGHT, 3: Transpose.ROTATE_180, 4: Transpose.FLIP_TOP_BOTTOM, 5: Transpose.TRANSPOSE,
         6: Transpose.ROTATE_270, 7: Transpose.TRANSVERSE, 8: Transpose.ROTATE_90,
     }  # fmt: skip
     try:
-        found = image.getexif().get(EXIF_ORIENTATION)
-    except Exception:  # broken EXIF says nothing, and the pixels are sound
+        orientation = image.getexif().get(EXIF_ORIENTATION)
+    except Exception:  # corrupt EXIF does not affect the pixels
         return None
-    return turns.get(found) if isinstance(found, int) else None
+    return transposes.get(orientation) if isinstance(orientation, int) else None
 
 
 def _to_supported_mode(image: Image, location: str, issues: list[str]) -> Image:
-    """The image in gray, in red, green and blue, or in these with transparency that is used."""
+    """The image in the mode L or RGB, or in RGBA if some pixels are transparent."""
     from PIL import Image as pillow
 
     if image.mode.startswith("I;16") or image.mode == "I":
         issues.append("16-bit image")
         values = np.array(image).clip(0, 65535).astype(np.uint32)
-        solid = values != image.info.get("transparency", -1)  # the one gray that stands for transparent, if any does
+        opaque = values != image.info.get("transparency", -1)  # one gray value may mean transparent
         image = pillow.fromarray(((values * 255 + 32767) // 65535).astype(np.uint8))
-        image.putalpha(pillow.fromarray(solid.astype(np.uint8) * 255))
+        image.putalpha(pillow.fromarray(opaque.astype(np.uint8) * 255))
     if image.mode == "CMYK":
         issues.append("CMYK colors")
     elif image.has_transparency_data:
         image = image.convert("RGBA")
-        if image.getchannel("A").getextrema()[0] != 255:  # many programs write transparency that nothing uses
+        if image.getchannel("A").getextrema()[0] != 255:  # many programs write an alpha channel of 255
             issues.append("transparent image")
             return image
     elif image.mode not in ("1", "L", "P", "RGB", "RGBX", "YCbCr"):
-        raise ImageError("not an image", f"Images of the mode {image.mode} are not read.", location)
+        raise ImageError("not an image", f"The image mode {image.mode} is not supported.", location)
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
 
 
 def _composite_on_white(image: Image) -> Image:
-    """Red, green and blue; what is transparent lets a white ground through."""
+    """The image in RGB, with transparent pixels composited on a white background."""
     from PIL import Image as pillow
 
     if image.mode == "RGBA":
@@ -284,7 +284,7 @@ def _composite_on_white(image: Image) -> Image:
 
 
 def center_crop_resize(image: Image, image_size: int) -> Image:
-    """The square in the middle of an image, in the wanted size."""
+    """The center square of an image, resized to `image_size`."""
     from PIL.Image import Resampling
 
     if image.size == (image_size, image_size):
@@ -292,5 +292,6 @@ def center_crop_resize(image: Image, image_size: int) -> Image:
     width, height = image.size
     short = min(width, height)
     left, top = (width - short) / 2, (height - short) / 2
-    # Cutting and shrinking in one step: a strip of 1 x 50,000 pixels is never blown up to its full length.
-    return image.resize((image_size, image_size), Resampling.BICUBIC, (left, top, left + short, top + short), reducing_gap=2.0)
+    # Crop and resize in one step: a strip of 1 x 50,000 pixels is never enlarged to its full length.
+    box = (left, top, left + short, top + short)
+    return image.resize((image_size, image_size), Resampling.BICUBIC, box, reducing_gap=2.0)

@@ -111,7 +111,7 @@ def _mnist_file(folder: Path, stem: str, content: str) -> Path | None:
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """An idx file: two zeros, 8 for unsigned bytes, the number of dimensions, their sizes (four bytes each), the data."""
+    """An idx file: two zeros, 8 for unsigned bytes, number of dimensions, their sizes (four bytes each), the data."""
     head = b""
     for chunk in read_chunks(path):
         head += chunk
@@ -231,11 +231,10 @@ def _label_numbers(path: Path, count: int) -> list[int]:
     if not isinstance(numbers, list) or len(numbers) != count:
         found = len(numbers) if isinstance(numbers, list) else "no list"
         raise _damaged(path, f"Expected a list of {count:,} labels, found {found}.")
-    for place, number in enumerate(numbers):
+    for index, number in enumerate(numbers):
         if type(number) is not int or not 0 <= number < len(CIFAR_CLASSES):
-            raise _damaged(
-                path, f"Expected numbers from 0 to {len(CIFAR_CLASSES) - 1}, found {number!r} at place {place:,}."
-            )
+            expected = f"Expected numbers from 0 to {len(CIFAR_CLASSES) - 1}"
+            raise _damaged(path, f"{expected}, found {number!r} at index {index:,}.")
     return numbers
 
 
@@ -244,4 +243,4 @@ LAYOUTS: tuple[tuple[tuple[str, ...], Callable[[Path], dict[str, PackedImages]]]
     (("data_batch_1.bin", "test_batch.bin"), read_cifar),
     (("data_batch_1.png", "test_batch.png"), read_sprites),
 )
-"""Which files show which layout."""
+"""The readers of the layouts, each with the files that identify it."""

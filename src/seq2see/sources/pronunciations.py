@@ -68,12 +68,12 @@ def _has_error(word: str, phonemes: list[str], line: Line, report: DataReport) -
         return True
     unknown = [phoneme for phoneme in phonemes if phoneme not in PHONEMES]
     if unknown:
-        report.add_issue("unknown phoneme", line.location(), f"There is no phoneme '{strange[0]}'.", text=line.text)
+        report.add_issue("unknown phoneme", line.location(), f"There is no phoneme '{unknown[0]}'.", text=line.text)
     return bool(unknown)
 
 
 def _is_ignored(spelling: str, pronunciation: str, words: Dictionary, line: Line, report: DataReport) -> bool:
-    """Whether a valid entry is skipped: words with digits or accents are too rare to learn, duplicates are redundant."""
+    """Whether a valid entry is skipped: words with digits or accents are too rare, duplicates are redundant."""
     if not SPELLING.fullmatch(spelling):
         message = f"'{spelling}' has other characters than a-z, apostrophes, hyphens and dots."
         report.add_issue("unsupported characters", line.location(), message, text=line.text)
@@ -93,7 +93,9 @@ def split_by_word(words: Dictionary) -> Splits:
     spelling, so a new edition of the dictionary changes the split of few words.
     """
     if len(words) < 3:
-        message = f"There are {len(words)} different words, and at least 3 are needed: one each for train, valid and test."
+        message = (
+            f"There are {len(words)} different words, and at least 3 are needed: one each for train, valid and test."
+        )
         raise UserError(message, hint="Use a larger dictionary.")
     order = sorted(words, key=lambda word: (derive_seed(SEED, f"pronunciation split {word}"), word))
     test = set(order[: max(1, min(TEST, len(words) // TEST_SHARE))])

@@ -103,7 +103,7 @@ def _scan(path: Path) -> tuple[str, DataReport]:
     report, lines = DataReport(unit="lines"), list[str]()
     if text := _read_plain_ascii(path):
         report.files.append(file_name(path))
-        report.read = report.lines = text.count("\n")
+        report.read = report.kept = text.count("\n")
         return text, report
     checker = TextChecker(report)
     for line in read_lines(path, report):
@@ -112,7 +112,7 @@ def _scan(path: Path) -> tuple[str, DataReport]:
             lines.append(line.text + "\n")
             checker.check_text(line.text.replace("\t", " "), line, 1)  # in running text a tab is a space
     checker.finish()
-    report.lines, report.rejected = len(lines), report.read - len(lines)
+    report.kept, report.rejected = len(lines), report.read - len(lines)
     text = "".join(lines)
     if not text.strip() and report.first_error is None:
         message, hint = "There is no text in this file.", "Use a file that contains text."

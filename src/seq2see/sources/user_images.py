@@ -23,10 +23,10 @@ from seq2see.sources.image_sets import (
 )
 
 DEFAULT_FRAMES = 8
-"""The frames that videos are checked in."""
+"""The number of frames in the check of videos."""
 
 Scan = Callable[[Path], ScannedSet]
-"""Read a set, and tell everything there is to say about it."""
+"""Reads a set, and returns it with its data report."""
 
 
 class UserImages(Settings):
@@ -45,39 +45,39 @@ class UserImages(Settings):
     """The most images that on_error = "skip" may skip; more are an error."""
 
     def images(self, image_size: int, channels: int) -> tuple[ImageSplits, list[DataReport]]:
-        """Train, valid and test in this size, and a report of everything that was noticed, for each reading."""
+        """Train, valid and test in this size, and the data report of each reading."""
         return self._read(lambda path: scan_image_set(path, image_size, channels))
 
     def check(self) -> list[DataReport]:
-        """A report of each reading, whatever is wrong with the images."""
+        """The data report of each reading, without raising an error for invalid images."""
         return self._check(lambda path: scan_image_set(path, DEFAULT_IMAGE_SIZE, 3))
 
     def _read(self, scan: Scan) -> tuple[ImageSplits, list[DataReport]]:
-        found, reports = self._scan(scan)
+        scanned, reports = self._scan(scan)
         for report in reports:
             report.raise_for_errors(ErrorPolicy(self.on_error, self.max_errors))
-        return hold_out_images(found.splits), reports
+        return hold_out_images(scanned.splits), reports
 
     def _check(self, scan: Scan) -> list[DataReport]:
-        found, reports = self._scan(scan)
-        check_hold_out(lambda: hold_out_images(found.splits), found.report)
+        scanned, reports = self._scan(scan)
+        check_hold_out(lambda: hold_out_images(scanned.splits), scanned.report)
         return reports
 
     def _scan(self, scan: Scan) -> tuple[ScannedSet, list[DataReport]]:
-        """All splits as one set, compared with each other; what is named here comes before what a folder has."""
-        found = scan(Path(self.paths[0]))
-        reports = [found.report]
+        """All splits as one checked set; `valid` and `test` replace the splits of the folder."""
+        scanned = scan(Path(self.paths[0]))
+        reports = [scanned.report]
         for name, paths in (("valid", self.valid), ("test", self.test)):
             for path in paths:
-                further = scan(Path(path))
-                reports.append(further.report)
-                if further.splits:
-                    found.splits[name] = further.splits.get(name) or further.splits["train"]
-        self._check_splits(found)
-        return found, reports
+                other = scan(Path(path))
+                reports.append(other.report)
+                if other.splits:
+                    scanned.splits[name] = other.splits.get(name) or other.splits["train"]
+        self._check_splits(scanned)
+        return scanned, reports
 
-    def _check_splits(self, found: ScannedSet) -> None:
-        check_splits(found)
+    def _check_splits(self, scanned: ScannedSet) -> None:
+        check_splits(scanned)
 
 
 class UserCaptionedImages(UserImages):
@@ -86,17 +86,17 @@ class UserCaptionedImages(UserImages):
     kind: Literal["captioned-images"] = "captioned-images"  # type: ignore[assignment]
 
     def images(self, image_size: int, channels: int) -> tuple[ImageSplits, list[DataReport]]:
-        """Train, valid and test in this size, and a report of everything that was noticed, for each reading."""
+        """Train, valid and test in this size, and the data report of each reading."""
         return self._read(lambda path: scan_captioned_images(path, image_size, channels))
 
     def check(self) -> list[DataReport]:
-        """A report of each reading, whatever is wrong with the images."""
+        """The data report of each reading, without raising an error for invalid images."""
         return self._check(lambda path: scan_captioned_images(path, DEFAULT_IMAGE_SIZE, 3))
 
-    def _check_splits(self, found: ScannedSet) -> None:
-        """Captions differ as they like: only images are compared."""
-        check_duplicates(found.splits, found.report)
-        found.report.discard_issues("conflicting labels")
+    def _check_splits(self, scanned: ScannedSet) -> None:
+        """Only duplicates are checked: captions are not classes."""
+        check_duplicates(scanned.splits, scanned.report)
+        scanned.report.discard_issues("conflicting labels")
 
 
 class UserCaptionedVideos(UserCaptionedImages):
@@ -105,9 +105,9 @@ class UserCaptionedVideos(UserCaptionedImages):
     kind: Literal["captioned-videos"] = "captioned-videos"  # type: ignore[assignment]
 
     def videos(self, image_size: int, channels: int, frames: int) -> tuple[ImageSplits, list[DataReport]]:
-        """Train, valid and test in this size and in so many frames, and a report for each reading."""
+        """Train, valid and test in this size and number of frames, and the data report of each reading."""
         return self._read(lambda path: scan_captioned_videos(path, image_size, channels, frames))
 
     def check(self) -> list[DataReport]:
-        """A report of each reading, whatever is wrong with the videos."""
+        """The data report of each reading, without raising an error for invalid videos."""
         return self._check(lambda path: scan_captioned_videos(path, DEFAULT_IMAGE_SIZE, 3, DEFAULT_FRAMES))

@@ -31,21 +31,21 @@ class CapturedGraph:
     outputs: Any
 
 
-class GraphedStep:
-    """A step as CUDA graphs, with the same call signature; each new shape of inputs is captured at its first call.
+class GraphedCallable:
+    """A function as CUDA graphs, with the same call signature; each new shape of inputs is captured at its first call.
 
     The outputs are valid until the next call. `warmup` is the context of the warm-up runs, which must have no effect.
     """
 
     def __init__(
-        self, step: Callable[..., Any], warmup: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+        self, function: Callable[..., Any], warmup: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     ):
-        self.step, self.warmup = step, warmup
+        self.function, self.warmup = function, warmup
         self.captured: dict[tuple[tuple[int, ...], ...], CapturedGraph] = {}
         self.pool = torch.cuda.graph_pool_handle()  # graphs run one after another, so all share one memory pool
 
     def __call__(self, *inputs: Batch | Tensor) -> Any:
-        """Run the step on these inputs."""
+        """Run the function on these inputs."""
         tensors = tensors_of(inputs)
         shape = tuple(tuple(tensor.shape) for tensor in tensors)
         if shape not in self.captured:
@@ -61,10 +61,10 @@ class GraphedStep:
         with self.warmup():
             with side_stream():
                 for _ in range(WARMUP_RUNS):
-                    self.step(*static_inputs)
+                    self.function(*static_inputs)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=self.pool):
-                outputs = self.step(*static_inputs)
+                outputs = self.function(*static_inputs)
         return CapturedGraph(static_inputs, graph, outputs)
 
 

@@ -27,7 +27,7 @@ from seq2see.models.named_tensors import named_tensors
 from seq2see.training.averaging import NTASGD, ExponentialMovingAverage, update_average
 from seq2see.training.bf16_weights import Bf16Weights
 from seq2see.training.chunked_cross_entropy import run_backward
-from seq2see.training.cuda_graphs import GraphedStep, compile_blocks
+from seq2see.training.cuda_graphs import GraphedCallable, compile_blocks
 from seq2see.training.metrics_logger import MetricsLogger
 from seq2see.training.objectives import Objective, batch_loss, repeat_for_r_drop
 from seq2see.training.optimizer_settings import grad_norm_and_scale
@@ -145,7 +145,7 @@ class Trainer:
             compile_blocks(self.model)
         # Scheduled sampling decodes token by token on the way, and a graph cannot capture that.
         use_graph = on_gpu and isinstance(objective.feeding, TeacherForcing)
-        self._run_step = GraphedStep(self._step, self._warmup) if use_graph else self._step
+        self._run_step = GraphedCallable(self._step, self._warmup) if use_graph else self._step
 
     def train_step(self, batch: Batch) -> dict[str, float]:
         """Run one optimizer step on one batch; return its metrics."""
@@ -312,6 +312,6 @@ class NonFinite(UserError):
     def __init__(self, step: int, loss: float, norm: float, indices: Tensor):
         self.indices = [index for index in indices.flatten().tolist() if index >= 0]  # -1 is a padding row
         super().__init__(
-            f"Step {step}: loss {loss}, gradient norm {norm}. Training stopped before the update.",
+            f"Step {step}: loss {loss}, gradient norm {norm}; training stopped before the update.",
             hint="Lower training.learning_rate or training.max_grad_norm, or check the examples named above.",
         )

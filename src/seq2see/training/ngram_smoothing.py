@@ -66,9 +66,8 @@ class BackOff:
     def _level(self, ngrams: NgramCounts, contexts: NgramContexts, shorter: Probabilities) -> Level:
         counts, seen = ngrams.counts, ngrams.counts > 0
         total = contexts.add(counts)
-        unseen_mass = 1 - contexts.add(
-            np.where(seen, shorter, 0.0)
-        )  # probability of unseen words in the shorter context
+        # The probability of the unseen words in the shorter context.
+        unseen_mass = 1 - contexts.add(np.where(seen, shorter, 0.0))
         complete = unseen_mass <= MIN_REMAINING_MASS  # all words were seen: there is no word to give the mass to
         discounted = counts - discount_amounts(counts, one_discount(counts))
         probabilities = divide_or_zero(np.where(complete[contexts.ids], counts, discounted), total[contexts.ids])

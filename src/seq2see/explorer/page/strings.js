@@ -26,7 +26,7 @@ const STRINGS = {
     copy_by_hand: "press Ctrl-C",
     loading: "computing …",
     view_not_supported: "This view does not support this run.",
-    not_ready: "This run has no checkpoint yet: the first one is saved at the first evaluation. Until then, “Runs” shows the progress of training.",
+    not_ready: "This run has no checkpoint before its first evaluation. Until then, “Runs” shows the progress of training.",
     supported_runs: "Supported runs: {names}.",
     no_runs: "There are no runs.",
     no_view: "There is no view called “{name}”.",

@@ -1,4 +1,4 @@
-"""A model's blocks with their shapes and sizes, and the source code of each."""
+"""The view "Architecture": the modules of a model with their shapes and sizes, and the source code of each."""
 
 from __future__ import annotations
 
@@ -14,56 +14,58 @@ import seq2see
 from seq2see.core.errors import UserError
 from seq2see.explorer.default_inputs import example_of
 from seq2see.explorer.schemas import InputText, RunRequest
-from seq2see.explorer.traces import TraceRequest, reading
+from seq2see.explorer.traces import TraceRequest, named_batch
 from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.module_summary import summarize_modules
 
 PACKAGE_FOLDER = Path(inspect.getfile(seq2see)).parent
-"""Where our own modules lie; only these are shown."""
+"""The folder of this package; only its source code is shown."""
 
 
 class BlocksRequest(RunRequest):
-    """The blocks of a model, and what one text does in them."""
+    """The modules of a model, and their shapes for one text."""
 
     text: InputText = ""
-    """Without one, an example of the run's own is read."""
+    """The input, by default an example of the run."""
 
 
 class SourceCodeRequest(RunRequest):
-    """The source code of one block."""
+    """The source code of one module."""
 
     block: Annotated[str, Field(max_length=300)]
-    """Its name, as `architecture/blocks` tells it; that of the whole model is empty."""
+    """The name of the module, as in `architecture/blocks`; that of the whole model is empty."""
 
 
 def blocks(workspace: Workspace, request: BlocksRequest) -> dict[str, Any]:
-    """A model as nested blocks, with shapes, parameters and multiply-adds for one example."""
+    """A model as a tree of modules, with shapes, parameters and multiply-adds for one example."""
     run = workspace.run(request.run)
-    usual = example_of(run)
-    read = reading(workspace, TraceRequest(run=run.id, text=request.text or (usual if isinstance(usual, str) else "")))
-    return {"root": asdict(summarize_modules(run.model.module, read.batch)), "tokens": read.tokens}
+    example = example_of(run)
+    text = request.text or (example if isinstance(example, str) else "")
+    batch = named_batch(workspace, TraceRequest(run=run.id, text=text))
+    return {"root": asdict(summarize_modules(run.model.module, batch.batch)), "tokens": batch.tokens}
 
 
 def source(workspace: Workspace, request: SourceCodeRequest) -> dict[str, Any]:
-    """The source code of one block's class, and of those it builds on."""
+    """The source code of the class of one module, and of its base classes."""
     return code_of(workspace.run(request.run).model.module, request.block)
 
 
-def is_own_class(kind: type) -> bool:
-    """Whether a class is one of this package."""
-    return kind.__module__.split(".")[0] == "seq2see"
+def is_own_class(module_class: type) -> bool:
+    """Whether a class belongs to this package."""
+    return module_class.__module__.split(".")[0] == "seq2see"
 
 
 def code_of(model: nn.Module, name: str) -> dict[str, Any]:
-    """The source of a block's class, and behind it that of the classes it builds on, as far as they are ours."""
-    parts = dict(model.named_modules(remove_duplicate=False))
-    if name not in parts:
-        raise UserError(f"The model has no block '{name}'.", hint="Choose one of those that are drawn.")
-    kind = type(parts[name])
-    return {"kind": kind.__name__, "sources": [_source(each) for each in kind.__mro__ if is_own_class(each)]}
+    """The source code of a module's class, followed by that of its base classes in this package."""
+    modules = dict(model.named_modules(remove_duplicate=False))
+    if name not in modules:
+        raise UserError(f"The model has no module '{name}'.", hint="Choose one from the tree of modules.")
+    module_class = type(modules[name])
+    sources = [_source(each) for each in module_class.__mro__ if is_own_class(each)]
+    return {"kind": module_class.__name__, "sources": sources}
 
 
-def _source(kind: type) -> dict[str, Any]:
-    lines, first = inspect.getsourcelines(kind)
-    file = Path(inspect.getfile(kind)).relative_to(PACKAGE_FOLDER.parent)
-    return {"name": kind.__name__, "file": file.as_posix(), "line": first, "text": "".join(lines)}
+def _source(module_class: type) -> dict[str, Any]:
+    lines, first = inspect.getsourcelines(module_class)
+    file = Path(inspect.getfile(module_class)).relative_to(PACKAGE_FOLDER.parent)
+    return {"name": module_class.__name__, "file": file.as_posix(), "line": first, "text": "".join(lines)}

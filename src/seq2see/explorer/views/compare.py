@@ -1,7 +1,7 @@
-"""Two sides beside each other: two runs on one input, or one run on two inputs.
+"""The view "Compare": two runs with one input, or one run with two inputs.
 
-Each side answers by itself. Then both read the same target, the answer of the first side unless another is given: only
-so can probabilities be compared token by token, and attention cell by cell.
+Each side makes its own prediction. Then both sides score the same target (by default the prediction of the first side),
+so that probabilities can be compared token by token, and attention maps cell by cell.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from seq2see.explorer.default_inputs import example_of
 from seq2see.explorer.schemas import Index, InputText, RunId
-from seq2see.explorer.traces import TraceRequest, model_input, reading
+from seq2see.explorer.traces import TraceRequest, model_input, named_batch
 from seq2see.explorer.views.image_input import test_images
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.models.image_settings import ImageSource
@@ -20,94 +20,96 @@ from seq2see.runs.model import Model, Prediction, ScoredText
 from seq2see.runs.target_scoring import score_target
 
 MAX_CANDIDATES = 8
-"""Likely answers that are told where there are as many as words."""
+"""The number of candidates for models whose vocabulary is the candidates."""
 
 
 class CompareRequest(TraceRequest):
-    """Two sides: where nothing is said of the second, it is as the first."""
+    """Two sides; the fields of the second side are by default those of the first."""
 
     second: RunId | None = None
-    """Another run."""
+    """The run of the second side."""
     other: InputText = ""
-    """Another text."""
+    """The text of the second side."""
     other_number: Index | None = None
-    """Another image, one of the test split; without it both look at one image."""
+    """The test image of the second side."""
 
 
 def compare(workspace: Workspace, request: CompareRequest) -> dict[str, Any]:
-    """Both answers with what differs marked, and how both read one target."""
+    """The predictions of both sides with their differences, and the scores of both sides for one target."""
     runs = [workspace.run(request.run), workspace.run(request.second or request.run)]
     text = text_or_default(runs[0], request.text)
-    first = {"number": request.number, "pixels": request.pixels}
-    looked = [first, first if request.other_number is None else {"number": request.other_number}]
+    texts = [text, request.other or text_or_default(runs[1], text)]
+    image = {"number": request.number, "pixels": request.pixels}
+    images = [image, image if request.other_number is None else {"number": request.other_number}]
     inputs = [
-        TraceRequest(run=run.id, text=each, target=request.target, **which)
-        for run, each, which in zip(runs, [text, request.other or text_or_default(runs[1], text)], looked, strict=True)
+        TraceRequest(run=run.id, text=text, target=request.target, **image)
+        for run, text, image in zip(runs, texts, images, strict=True)
     ]
-    found = [answer(workspace, each) for each in inputs]
-    target = request.target or generated_text(runs[0].model, text, found[0])
-    told = [_side(prediction) | {"name": run.name} for run, prediction in zip(runs, found, strict=True)]
-    for side, other, each in zip(told, reversed(told), inputs, strict=True):
-        side["differs"] = differs([one["token"] for one in side["tokens"]], [one["token"] for one in other["tokens"]])
+    predictions = [predict(workspace, each) for each in inputs]
+    target = request.target or generated_text(runs[0].model, text, predictions[0])
+    sides = [_side_fields(prediction) | {"name": run.name} for run, prediction in zip(runs, predictions, strict=True)]
+    for side, other, each in zip(sides, reversed(sides), inputs, strict=True):
+        tokens, other_tokens = ([token["token"] for token in fields["tokens"]] for fields in (side, other))
+        side["differs"] = differs(tokens, other_tokens)
         side["input"] = each.model_copy(update={"target": target}).model_dump()
-    read = [
-        score_target(run.model, reading(workspace, TraceRequest(**side["input"])))
-        for run, side in zip(runs, told, strict=True)
+    scored = [
+        score_target(run.model, named_batch(workspace, TraceRequest(**side["input"])))
+        for run, side in zip(runs, sides, strict=True)
     ]
     return {
-        "sides": told,
+        "sides": sides,
         "target": target,
-        "target_tokens": [[_candidate(each) for each in one] for one in read],
+        "target_tokens": [[_candidate_fields(token) for token in tokens] for tokens in scored],
         "images": len(test_images(runs[0])) if takes_images(runs[0]) else 0,
     }
 
 
 def text_or_default(run: OpenRun, text: str) -> str:
-    """What a run's model reads where nothing was typed; one that looks at images reads nothing."""
+    """The text, or by default an example of the run; an image model has no text."""
     return text if text or takes_images(run) else example_of(run)
 
 
 def takes_images(run: OpenRun) -> bool:
-    """Whether a run's model looks at images, or at videos."""
+    """Whether the input of a run's model is an image or a video."""
     return isinstance(run.settings.source, ImageSource)
 
 
-def answer(workspace: Workspace, request: TraceRequest) -> Prediction:
-    """What a model says by itself; of one that only reads, also what else was likely."""
-    run, read = workspace.run(request.run), model_input(workspace, request)
+def predict(workspace: Workspace, request: TraceRequest) -> Prediction:
+    """The prediction of a model, with candidates if it is an encoder-only model."""
+    run, inputs = workspace.run(request.run), model_input(workspace, request)
     if run.settings.generates:
-        return run.model.predict([read])[0]
-    return run.model.predict([read], top_k=0 if run.model.tokenizers.labels else MAX_CANDIDATES)[0]
+        return run.model.predict([inputs])[0]
+    return run.model.predict([inputs], top_k=0 if run.model.tokenizers.labels else MAX_CANDIDATES)[0]
 
 
 def generated_text(model: Model, text: str, prediction: Prediction) -> str:
-    """What a model wrote; a language model's answer begins with the text."""
+    """The generated text; the output of a language model starts with the input text, which is removed."""
     return prediction.text[0 if model.has_source else len(text) :] if model.config.model.generates else ""
 
 
-def differs(own: Sequence[str], others: Sequence[str]) -> list[bool]:
-    """For each piece of an answer whether the other answer has nothing that it stands for.
+def differs(tokens: Sequence[str], other_tokens: Sequence[str]) -> list[bool]:
+    """For each token of an output, whether it is not part of a matching block with the other output.
 
     >>> differs(["two", "red", "pens"], ["two", "pens"])
     [False, True, False]
     """
-    found = [True] * len(own)
-    for block in SequenceMatcher(None, own, others, autojunk=False).get_matching_blocks():
-        found[block.a : block.a + block.size] = [False] * block.size
-    return found
+    result = [True] * len(tokens)
+    for block in SequenceMatcher(None, tokens, other_tokens, autojunk=False).get_matching_blocks():
+        result[block.a : block.a + block.size] = [False] * block.size
+    return result
 
 
-def _side(prediction: Prediction) -> dict[str, Any]:
+def _side_fields(prediction: Prediction) -> dict[str, Any]:
     best = prediction.outputs[0]
     return {
         "answer": best.text,
         "log_probability": best.log_probability,
-        "tokens": [_candidate(each) for each in best.tokens],
-        "candidates": [[_candidate(each) for each in guess] for guess in prediction.candidates],
+        "tokens": [_candidate_fields(each) for each in best.tokens],
+        "candidates": [[_candidate_fields(each) for each in candidates] for candidates in prediction.candidates],
         "truncated": prediction.truncated,
         "warnings": prediction.warnings,
     }
 
 
-def _candidate(choice: ScoredText) -> dict[str, Any]:
-    return {"token": choice.text, "probability": choice.probability}
+def _candidate_fields(candidate: ScoredText) -> dict[str, Any]:
+    return {"token": candidate.text, "probability": candidate.probability}

@@ -1,4 +1,4 @@
-"""The words of a model as points: a map of them, their neighbors, and what sums and differences lead to."""
+"""The view "Embeddings": a map of the word embeddings of a model, nearest neighbors, and analogies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from seq2see.inspection.nearest_neighbors import Neighbor
 from seq2see.runs.word_embeddings import WordEmbeddings, WordMap
 
 MAX_WORDS = 10_000
-"""Words that a map shows; vocabularies begin with the commonest."""
+"""The maximum number of words of a map; vocabularies start with the most frequent words."""
 
 
 Word = Annotated[str, Field(min_length=1, max_length=100)]
@@ -22,27 +22,27 @@ Count = Annotated[int, Field(ge=1, le=100)]
 
 
 class EmbeddingMapRequest(RunRequest):
-    """A map of the first words of a vocabulary."""
+    """A request for a map of the first words of a vocabulary."""
 
     count: Annotated[int, Field(ge=3, le=MAX_WORDS)] = MAX_WORDS
 
 
 class NeighborsRequest(RunRequest):
-    """The words nearest to one."""
+    """A request for the nearest neighbors of a word."""
 
     word: Word
     count: Count = 10
 
 
 class AnalogyRequest(RunRequest):
-    """What first - second + third leads to."""
+    """A request for the nearest neighbors of first - second + third."""
 
     words: Annotated[tuple[Word, ...], Field(min_length=3, max_length=3)]
     count: Count = 8
 
 
 class ContextsRequest(RunRequest):
-    """One word in several sentences."""
+    """A request about one word in several sentences."""
 
     word: Word
     sentences: Annotated[tuple[InputText, ...], Field(min_length=2, max_length=8)]
@@ -54,38 +54,38 @@ def word_embeddings_of(workspace: Workspace, run: str) -> WordEmbeddings:
 
 
 def map_tokens(workspace: Workspace, request: EmbeddingMapRequest) -> dict[str, Any]:
-    """The words of a map, and which share of all variance each of its axes has."""
+    """The words of a map, and the share of the variance that each of its axes explains."""
     found = _map(workspace, request)
-    return {"tokens": found.tokens, "explained_variance": found.shares}
+    return {"tokens": found.tokens, "explained_variance": found.explained_variance_ratio}
 
 
 def map_points(workspace: Workspace, request: EmbeddingMapRequest) -> ArrayResponse:
-    """(word, 2): where the words of a map lie."""
+    """(word, 2): the coordinates of the words of a map."""
     return ArrayResponse(_map(workspace, request).points)
 
 
 def _map(workspace: Workspace, request: EmbeddingMapRequest) -> WordMap:
-    """The page asks for the words of a map and then for their places: the axes are found once."""
+    """The cached map: the page requests the words and the coordinates separately."""
     return workspace.cached(
         ("map", request.run, request.count), lambda: word_embeddings_of(workspace, request.run).map(request.count)
     )
 
 
 def neighbors(workspace: Workspace, request: NeighborsRequest) -> dict[str, Any]:
-    """The pieces of a word, and those nearest to it."""
+    """The tokens of a word, and its nearest neighbors."""
     embeddings = word_embeddings_of(workspace, request.run)
     tokens = embeddings.tokenizer.tokens(embeddings.ids(request.word))
     return {"tokens": tokens, "neighbors": _neighbor_list(embeddings.neighbors(request.word, request.count))}
 
 
 def analogy(workspace: Workspace, request: AnalogyRequest) -> dict[str, Any]:
-    """What first - second + third leads to, with and without the three themselves."""
-    everything, others = word_embeddings_of(workspace, request.run).analogy(request.words, request.count)
-    return {"all": _neighbor_list(everything), "others": _neighbor_list(others)}
+    """The nearest neighbors of first - second + third, with and without the three words themselves."""
+    neighbors, others = word_embeddings_of(workspace, request.run).analogy(request.words, request.count)
+    return {"all": _neighbor_list(neighbors), "others": _neighbor_list(others)}
 
 
 def contexts(workspace: Workspace, request: ContextsRequest) -> dict[str, Any]:
-    """How alike the vectors of one word are in each two sentences, layer by layer."""
+    """The cosine similarity of the vectors of one word in each pair of sentences, layer by layer."""
     embeddings = word_embeddings_of(workspace, request.run)
     for sentence in request.sentences:
         check_length(len(embeddings.tokenizer.encode(sentence)))
@@ -93,5 +93,5 @@ def contexts(workspace: Workspace, request: ContextsRequest) -> dict[str, Any]:
     return {"layers": list(found.layers), "pairs": found.pairs, "cosines": found.cosines}
 
 
-def _neighbor_list(found: Sequence[Neighbor]) -> list[dict[str, Any]]:
-    return [{"token": each.token, "cosine": each.cosine} for each in found]
+def _neighbor_list(neighbors: Sequence[Neighbor]) -> list[dict[str, Any]]:
+    return [{"token": each.token, "cosine": each.cosine} for each in neighbors]

@@ -1,4 +1,4 @@
-"""Below "Decode step by step": teacher forcing against free running."""
+"""A part of the view "Decode step by step": teacher forcing compared with free running."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 from seq2see.core.errors import UserError
 from seq2see.explorer.schemas import InputRequest, InputText
 from seq2see.explorer.views.decode import max_shown_tokens
-from seq2see.explorer.views.next_token import PrefixRequest, generation_scorer
+from seq2see.explorer.views.next_token import PrefixRequest, decoder_context
 from seq2see.explorer.workspace import Workspace
-from seq2see.runs import exposure_bias as exposure_comparison
+from seq2see.runs import exposure_bias as comparison
 
 
 class ExposureBiasRequest(InputRequest):
-    """Something that is given and its true answer, or how a text truly goes on."""
+    """An input and its reference; for language models, a text and its true continuation."""
 
     target: InputText
 
 
 def exposure_bias(workspace: Workspace, request: ExposureBiasRequest) -> dict[str, Any]:
-    """Step by step, how a target is read and what is written in its place."""
-    scorer = generation_scorer(workspace, PrefixRequest(**request.model_dump(exclude={"target"})))
-    count, most = len(exposure_comparison.target_ids(scorer, request.target)), max_shown_tokens(scorer.model)
-    if count > most:
-        what = f"The target has {count} tokens, and up to {most} are compared."
-        raise UserError(what, hint="Give a shorter one.")
-    return asdict(exposure_comparison.exposure_bias(scorer, request.target))
+    """Step by step, the losses with teacher forcing and with free running."""
+    context = decoder_context(workspace, PrefixRequest(**request.model_dump(exclude={"target"})))
+    count, limit = len(comparison.target_ids(context, request.target)), max_shown_tokens(context.model)
+    if count > limit:
+        message = f"The target has {count} tokens, and the maximum is {limit}."
+        raise UserError(message, hint="Give a shorter one.")
+    return asdict(comparison.exposure_bias(context, request.target))

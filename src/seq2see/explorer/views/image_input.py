@@ -1,7 +1,7 @@
-"""The image that a question is about: one of the run's own test images, or one that the page has; then changed.
+"""The image of a request: a test image of the run or an image of the page, with reordered and masked patches.
 
-An image's patches can be put in another order and covered, so that one sees what the answer hangs on. A video is a
-image here as well: its frames side by side, each of them one patch.
+Reordered and masked patches show what a prediction depends on. A video is also treated as an image: its frames are side
+by side, and each frame is one patch.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.sources.image_examples import ImageExamples
 
 DEFAULT_GRID = 8
-"""Where pixels are not cut into patches, an image is covered and shuffled in so many parts from side to side."""
+"""For models without patches, the number of masked or reordered squares in each row and column of an image."""
 MAX_PATCHES = 4096
 MAX_FILES = 256
-"""Images that a video is put together from."""
+"""The maximum number of image files of a video."""
 PatchIndices = Annotated[tuple[Index, ...], Field(max_length=MAX_PATCHES)]
 
 
 class ImageRequest(RunRequest):
-    """A question about an image: one of the test split by its number, or pixels as the model sees them."""
+    """A request about an image: one of the test split by its index, or preprocessed pixels."""
 
     number: Index = 0
     pixels: PixelsBase64 = ""
-    """Bytes in base64, from the top left, all channels of a pixel together; where there are some, `number` is not."""
+    """Bytes in base64 (height, width, channel); if there are any, `number` is ignored."""
     order: PatchIndices = ()
-    """Which patch stands at each place; none: all where they are."""
+    """The patch at each position; empty for the original order."""
     cover: PatchIndices = ()
-    """The places that are covered, after patches have been moved."""
+    """The positions of masked patches, after the reordering."""
 
 
 class UploadRequest(RunRequest):
-    """An image of the user's own, or a video."""
+    """An image file or a video of the user."""
 
     files: Annotated[tuple[ImageBase64, ...], Field(min_length=1, max_length=MAX_FILES)]
-    """One file; of a video an animated image, or an image for each frame, in their order."""
+    """One file; for a video, an animated image or one image for each frame in order."""
 
 
 @dataclass(frozen=True)
 class PreparedImage:
-    """An image as it is looked at, and what is known of it."""
+    """An image with the requested changes, and its metadata."""
 
     pixels: NDArray[np.uint8]  # (height, width, channel)
     patch_size: int
-    """Pixels on each side of a patch."""
+    """The width and height of a patch in pixels."""
     name: str = ""
     truth: str = ""
     video: bool = False
@@ -65,12 +65,12 @@ class PreparedImage:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Patches from top to bottom, and from left to right."""
+        """The number of rows and columns of patches."""
         return self.pixels.shape[0] // self.patch_size, self.pixels.shape[1] // self.patch_size
 
     @property
     def model_input(self) -> NDArray[np.uint8]:
-        """(height, width, channel), or (frame, height, width, channel): as the model is given it."""
+        """(height, width, channel), or (frame, height, width, channel) for a video: the input of the model."""
         if not self.video:
             return self.pixels
         height, width, channels = self.pixels.shape
@@ -78,57 +78,55 @@ class PreparedImage:
 
 
 def prepare_image(workspace: Workspace, request: ImageRequest) -> PreparedImage:
-    """The image, with its patches moved and covered as asked."""
+    """The image of a request, with its patches reordered and masked."""
     run = workspace.run(request.run)
-    image, usual = image_settings_of(run), side_by_side(example_of(run))
-    found = PreparedImage(usual, _patch_size(image), video=isinstance(image, VideoSource))
+    image, default = image_settings_of(run), side_by_side(example_of(run))
+    result = PreparedImage(default, _patch_size(image), video=isinstance(image, VideoSource))
     if request.pixels:
-        found = replace(found, pixels=_pixels(request.pixels, usual.shape))
-    elif request.number or len(test_images(run)):  # where there is none, a gray one stands in
+        result = replace(result, pixels=_pixels(request.pixels, default.shape))
+    elif request.number or len(test_images(run)):  # without test images, the default is a gray image
         examples = test_images(run)
         if request.number >= len(examples):
             raise UserError(
-                f"There are {len(examples):,} test images, so there is no number {request.number:,}.",
-                hint="Choose a smaller number, or give an image of your own.",
+                f"There are {len(examples):,} test images, and no image {request.number:,}.",
+                hint="Choose a smaller number, or upload an image.",
             )
         example = examples[request.number]
         pixels = side_by_side(examples.pixels[request.number])
-        found = replace(found, pixels=pixels, name=example.source, truth=example.target)
-    return replace(
-        found,
-        pixels=mask_patches(
-            reorder_patches(found.pixels, request.order, found.patch_size), request.cover, found.patch_size
-        ),
-    )
+        result = replace(result, pixels=pixels, name=example.source, truth=example.target)
+    reordered = reorder_patches(result.pixels, request.order, result.patch_size)
+    return replace(result, pixels=mask_patches(reordered, request.cover, result.patch_size))
 
 
 def side_by_side(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(height, width, channel) of an image as it is, and of a video with its frames from left to right."""
+    """(height, width, channel): an image unchanged, or the frames of a video from left to right."""
     return pixels if pixels.ndim == 3 else np.concatenate(list(pixels), axis=1)
 
 
 def _patch_size(image: ImageSource) -> int:
-    """Pixels on each side of what is covered and moved."""
+    """The width and height of the squares that can be masked and reordered, in pixels."""
     if isinstance(image, VideoSource):
         return image.image_size
     return image.embedding.size if image.embedding.size > 1 else max(1, image.image_size // DEFAULT_GRID)
 
 
 def image_settings_of(run: OpenRun) -> ImageSource:
-    """How a run sees images."""
+    """The settings of the image source of a run."""
     source = run.settings.source
     if not isinstance(source, ImageSource):
-        raise UserError("This model does not look at images.", location=run.name, hint="Choose a run that does.")
+        raise UserError("This model does not accept images.", location=run.name, hint="Choose a run with images.")
     return source
 
 
 def test_images(run: OpenRun) -> ImageExamples:
-    """The run's own test split; real weights have none, nor has a run whose data are no longer there."""
+    """The test split of a run; empty for pretrained weights and for runs whose data are missing."""
     try:
-        found = run.test_examples
+        examples = run.test_examples
     except UserError:
-        found = ()
-    return found if isinstance(found, ImageExamples) else ImageExamples(np.zeros((0, 1, 1, 1), np.uint8), (), ())
+        examples = ()
+    if isinstance(examples, ImageExamples):
+        return examples
+    return ImageExamples(np.zeros((0, 1, 1, 1), np.uint8), (), ())
 
 
 def _pixels(text: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
@@ -139,7 +137,7 @@ def _pixels(text: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     height, width, channels = shape
     if len(content) != height * width * channels:
         raise UserError(
-            f"These are {len(content):,} bytes, and {height} x {width} pixels of {channels} have "
+            f"There are {len(content):,} bytes, and {height} x {width} pixels with {channels} channels need "
             f"{height * width * channels:,}.",
             location="pixels",
         )
@@ -147,25 +145,25 @@ def _pixels(text: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
 
 def image(workspace: Workspace, request: ImageRequest) -> ArrayResponse:
-    """(height, width, channel): the image itself, from 0 to 255."""
+    """(height, width, channel): the pixels of the image, from 0 to 255."""
     return ArrayResponse(prepare_image(workspace, request).pixels)
 
 
 def upload(workspace: Workspace, request: UploadRequest) -> ArrayResponse:
-    """(height, width, channel): files as the model sees them, frames side by side; what is wrong with one is told."""
+    """(height, width, channel): the preprocessed pixels of uploaded files, with frames side by side."""
     run = workspace.run(request.run)
     image_settings_of(run)
     return ArrayResponse(side_by_side(pixels_of(run, *request.files)))
 
 
 def image_info(workspace: Workspace, request: ImageRequest) -> dict[str, Any]:
-    """What is known of an image or a video, and how many there are to choose from."""
-    found = prepare_image(workspace, request)
-    told = {
-        "grid": list(found.grid),
-        "patch_size": found.patch_size,
-        "video": found.video,
-        "name": found.name,
-        "truth": found.truth,
+    """The metadata of an image or a video, and the number of test images."""
+    prepared = prepare_image(workspace, request)
+    return {
+        "grid": list(prepared.grid),
+        "patch_size": prepared.patch_size,
+        "video": prepared.video,
+        "name": prepared.name,
+        "truth": prepared.truth,
+        "count": len(test_images(workspace.run(request.run))),
     }
-    return told | {"count": len(test_images(workspace.run(request.run)))}

@@ -1,4 +1,4 @@
-"""What each layer would say: below "Next token", the same place as it is seen by a model that ended earlier."""
+"""The logit lens of the view "Next token": the predictions of every layer at one position."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from seq2see.runs.layer_predictions import layer_predictions
 from seq2see.runs.masked_context import MaskedContext
 
 TOP_TOKENS = 4
-"""Tokens that are named of each layer."""
+"""The number of most probable tokens for each layer."""
 
 
-def logit_lens_at(scorer: GenerationContext | MaskedContext, place: int) -> dict[str, Any]:
-    """The most probable tokens of every layer for one place, and what each thinks of the last one's choice."""
-    scores = layer_predictions(scorer, place)
+def logit_lens_at(context: GenerationContext | MaskedContext, position: int) -> dict[str, Any]:
+    """The most probable tokens of every layer at one position, and the probability of the final prediction in each."""
+    scores = layer_predictions(context, position)
     final = int(scores[-1].argmax())
-    names = scorer.tokenizer.tokens
+    names = context.tokenizer.tokens
     return {
         "final_token": names([final])[0],
         "probability": scores[:, final].exp().tolist(),
@@ -37,6 +37,6 @@ def logit_lens_at(scorer: GenerationContext | MaskedContext, place: int) -> dict
 
 
 def entropies(scores: Float[Tensor, "time vocab"]) -> Float[Tensor, "time"]:
-    """How open the question is at each place, in bits: 0 if only one of the tokens that can be said is possible."""
+    """The entropy of the distribution at each position, in bits: 0 if only one token is possible."""
     scores = scores.log_softmax(dim=1)
     return -(scores.exp() * scores.clamp(min=-1e9)).sum(dim=1) / math.log(2)

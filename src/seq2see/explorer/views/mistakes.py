@@ -1,7 +1,6 @@
-"""What a run got wrong: the tables that an evaluation left behind, the worst rows first.
+"""The view "Mistakes": the tables of an evaluation, the worst rows first.
 
-Nothing is computed anew here: what is shown is what `seq2see eval` wrote, and what it wrote is said to be missing if it
-is.
+Nothing is computed here: the view shows the files that `seq2see eval` has written, or an error if they are missing.
 """
 
 from __future__ import annotations
@@ -37,98 +36,100 @@ LabelText = Annotated[str, Field(max_length=1_000)]
 
 
 class SplitsRequest(RunRequest):
-    """Which splits a run was judged on."""
+    """A request for the evaluated splits of a run."""
 
 
 class SplitRequest(RunRequest):
-    """All answers of a split together: which label was taken for which, or a series and its forecasts."""
+    """A request for the confusion matrix or the forecasts of a split."""
 
     split: SplitName
 
 
 class RowsRequest(RunRequest):
-    """Some rows of an evaluation."""
+    """A request for some rows of an evaluation."""
 
     split: SplitName
     sort: Literal["worst", "best", "most-confident", "least-confident", "file"] = "worst"
     search: LabelText = ""
     cell: Annotated[tuple[LabelText, ...], Field(min_length=2, max_length=2)] | None = None
-    """Only rows in which the first label was taken for the second."""
+    """If set, only rows with this true and this predicted label."""
     start: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     count: Annotated[int, Field(ge=1, le=200)] = 25
 
 
 def list_splits(workspace: Workspace, request: SplitsRequest) -> dict[str, Any]:
-    """The splits that a run was judged on, and what kind of answers each has; none, if it was not judged yet."""
+    """The evaluated splits of a run and the kind of each table; empty before the evaluation."""
     run = workspace.run(request.run)
-    found = splits(_folder(run))
+    tables = splits(_folder(run))
     labels, images = list(run.model.tokenizers.labels), has_images(run.model)
     tags = has_tags(run.model)
     return {
-        "splits": [{"name": name, "kind": "tags" if tags else table_kind(path)} for name, path in found.items()],
+        "splits": [{"name": name, "kind": "tags" if tags else table_kind(path)} for name, path in tables.items()],
         "labels": labels,
         "images": images,
     }
 
 
 def confusion_matrix(workspace: Workspace, request: SplitRequest) -> ArrayResponse:
-    """(truth, answer): how often each label was taken for each."""
+    """(true label, predicted label): the confusion matrix."""
     run = workspace.run(request.run)
     return ArrayResponse(np.array(confusion(_rows(workspace, run, request.split), run.model).counts))
 
 
 def forecasts(workspace: Workspace, request: SplitRequest) -> ArrayResponse:
-    """(3, time): when, which value there was, and what was said of it one step ahead, in the order of time."""
+    """(3, time): the time, the true value and the forecast one step ahead, in the order of time."""
     run = workspace.run(request.run)
-    found = _rows(workspace, run, request.split)
+    evaluated = _rows(workspace, run, request.split)
     if not isinstance(run.settings.target, Series):
-        raise UserError("This model forecasts nothing.", location=run.name, hint="Choose a run of a series.")
-    return ArrayResponse(np.array([[float(each) for each in (row.text, row.truth, row.answer)] for row in found]).T)
+        raise UserError("This model does not forecast.", location=run.name, hint="Choose a run of a series.")
+    return ArrayResponse(np.array([[float(each) for each in (row.text, row.truth, row.answer)] for row in evaluated]).T)
 
 
 def rows(workspace: Workspace, request: RowsRequest) -> dict[str, Any]:
-    """Some rows of an evaluation, sorted, and how many there are of the kind that was asked for."""
+    """Some rows of an evaluation, filtered and sorted, and the number of all filtered rows."""
     run = workspace.run(request.run)
     cell = (request.cell[0], request.cell[1]) if request.cell else None
-    found = filter_rows(_rows(workspace, run, request.split), run.model, cell, request.search)
-    found = sorted(found, key=SORT_KEYS[request.sort])
+    filtered = filter_rows(_rows(workspace, run, request.split), run.model, cell, request.search)
+    filtered = sorted(filtered, key=SORT_KEYS[request.sort])
     return {
-        "total": len(found),
-        "rows": [row_fields(row) for row in found[request.start : request.start + request.count]],
+        "total": len(filtered),
+        "rows": [row_fields(row) for row in filtered[request.start : request.start + request.count]],
     }
 
 
 def _folder(run: OpenRun) -> RunFolder:
     if run.folder is None:
-        raise UserError("These are real weights, which were not judged on anything.", location=run.name)
+        raise UserError("These are pretrained weights, which have no evaluation.", location=run.name)
     return run.folder
 
 
 def _rows(workspace: Workspace, run: OpenRun, split: str) -> list[EvaluatedRow]:
-    """The rows of a split; they are read anew when another evaluation has written them anew."""
+    """The cached rows of a split; they are read again if the file has changed."""
     folder = _folder(run)
     path = splits(folder).get(split)
-    key = ("judged", run.id, split, path and path.stat().st_mtime_ns)
+    key = ("evaluated_rows", run.id, split, path and path.stat().st_mtime_ns)
     return workspace.cached(key, lambda: without_paths(evaluated_rows(folder, run.model, split), run.model))
 
 
 def without_paths(rows: list[EvaluatedRow], model: Model) -> list[EvaluatedRow]:
-    """Images by their folder and their file: where on this machine they lie is nobody's business."""
+    """The rows with short names of images (folder and file) in place of paths on this machine."""
     return [replace(row, text=short_name(row.text)) for row in rows] if has_images(model) else rows
 
 
 def has_images(model: Model) -> bool:
-    """Whether what is read are images, which tables name by their files."""
+    """Whether the source are images, which the tables contain as file names."""
     return isinstance(model.config.model.source, ImageSource)
 
 
 def row_fields(row: EvaluatedRow) -> dict[str, Any]:
-    """A row as the page gets it, with what differs from the truth marked."""
+    """A row for the page, with the differences between answer and truth marked."""
     return {
         "number": row.number,
         "text": row.text,
         "truth": row.truth,
-        "answer": [(row.answer, False)] if row.tokens else diff_parts(row.answer, row.truth),  # digits are no letters
+        "answer": [(row.answer, False)]
+        if row.tokens
+        else diff_parts(row.answer, row.truth),  # a series has no differences
         "correct": row.truth == row.answer,
         "score": row.quality,
         "confidence": row.confidence,

@@ -1,8 +1,8 @@
-"""The view "Next token": what a model thinks comes next, and how surprised it is by what there is.
+"""The view "Next token": the probabilities of the next token, and the surprisal of every token of a text.
 
-Temperature, top-k, top-p and the penalty for repeating are the page's own arithmetic (`page/parts/chances.js`): from
-here it gets the most probable tokens, every token that was said before, and for all the others together the sum that a
-softmax needs, at each temperature that can be set. So nothing is asked again when a slider moves.
+The page computes temperature, top-k, top-p and the repetition penalty itself (`page/parts/token_probabilities.js`). A
+response contains the most probable tokens, every previous token, and for all other tokens the logsumexp of their scores
+at each temperature of the slider. So a slider needs no new request.
 """
 
 from __future__ import annotations
@@ -28,57 +28,57 @@ from seq2see.runs.model import Model
 from seq2see.runs.predictor import Predictor
 
 TEMPERATURES = tuple(step / 20 for step in range(1, 41))
-"""Those that the page's slider has: 0.05 to 2."""
+"""The temperatures of the page's slider: 0.05 to 2."""
 TOP_PREDICTIONS = 5
-"""Tokens that are named at each place as expected."""
+"""The number of most probable tokens at each position."""
 
 
 TokenIds = Annotated[tuple[Annotated[int, Field(ge=0, le=10_000_000)], ...], Field(max_length=MAX_SHOWN_TOKENS)]
-"""Tokens that somebody took one by one, as numbers of the vocabulary."""
+"""A list of token ids."""
 
 
 class PrefixRequest(InputRequest):
-    """What a model stands before: what it is given, or a text with blanks in it, and the beginning of its answer."""
+    """A request about an input and a prefix of the output, or about a text with masks."""
 
     target: InputText = ""
-    """The beginning of its answer."""
+    """The prefix of the output."""
     forced_ids: TokenIds = ()
-    """Tokens behind that."""
+    """The ids of further tokens after the prefix."""
 
 
 NextTokenPart = Literal["surprisal", "candidates", "lens"]
 
 
 class NextTokenRequest(PrefixRequest):
-    """What a model makes of a text: several things are asked for at once, so that a page waits for one answer."""
+    """A request for one or several parts of the analysis of a text."""
 
     parts: Annotated[tuple[NextTokenPart, ...], Field(min_length=1, max_length=3)]
-    """Every token of the text; what may stand at one place; what each layer would say there."""
+    """The surprisal of every token; the candidates at one position; the logit lens at that position."""
     position: Annotated[int, Field(ge=-1, le=MAX_SHOWN_TOKENS)] = -1
-    """Counted from 0; -1 is the place behind all, or that of the first blank."""
+    """Counted from 0; -1 is the position after the last token, or the first mask."""
     max_candidates: Annotated[int, Field(ge=1, le=10_000_000)] = 200
-    """Candidates that are told one by one."""
+    """The number of candidates that are listed."""
 
 
 class DetokenizeRequest(RunRequest):
-    """What tokens are as a text."""
+    """A request for the text of tokens."""
 
     ids: TokenIds
 
 
 def analyze(workspace: Workspace, request: NextTokenRequest) -> dict[str, Any]:
-    """The parts that are asked for, by their names; the text is read once for all of them."""
-    scorer = token_scorer(workspace, request)
+    """The requested parts of the analysis of a text, by name."""
+    context = token_context(workspace, request)
     parts: dict[NextTokenPart, Callable[[], dict[str, Any]]] = {
-        "surprisal": lambda: token_surprisals(scorer),
-        "candidates": lambda: candidates_at(scorer, request.position, request.max_candidates),
-        "lens": lambda: logit_lens_at(scorer, request.position),
+        "surprisal": lambda: token_surprisals(context),
+        "candidates": lambda: candidates_at(context, request.position, request.max_candidates),
+        "lens": lambda: logit_lens_at(context, request.position),
     }
     return {part: parts[part]() for part in request.parts}
 
 
 def detokenize(workspace: Workspace, request: DetokenizeRequest) -> dict[str, Any]:
-    """The text of tokens, so that the page can put another in the place of one."""
+    """The text of tokens, so that the page can replace one of them."""
     run = workspace.run(request.run)
     if not run.settings.generates:
         require_text_model(run)
@@ -87,39 +87,39 @@ def detokenize(workspace: Workspace, request: DetokenizeRequest) -> dict[str, An
     return {"text": tokenizer.decode(request.ids)}
 
 
-def token_scorer(workspace: Workspace, request: PrefixRequest) -> GenerationContext | MaskedContext:
-    """What the model stands before."""
+def token_context(workspace: Workspace, request: PrefixRequest) -> GenerationContext | MaskedContext:
+    """The context of a masked language model or of a generative model."""
     run = workspace.run(request.run)
     if is_masked_model(run.model):
-        found = masked_context(run.model, request.text)
-        check_length(len(found.ids))
-        return found
-    return generation_scorer(workspace, request)
+        context = masked_context(run.model, request.text)
+        check_length(len(context.ids))
+        return context
+    return decoder_context(workspace, request)
 
 
-def generation_scorer(workspace: Workspace, request: PrefixRequest) -> GenerationContext:
-    """The same of a model that writes."""
+def decoder_context(workspace: Workspace, request: PrefixRequest) -> GenerationContext:
+    """The context of a generative model: the source and the prefix."""
     run = workspace.run(request.run)
     if not run.settings.generates:
-        raise UserError("This model writes no texts.", location=run.name, hint="Take one that translates or writes.")
-    found = generation_context(run.model, model_input(workspace, request), request.target, request.forced_ids)
-    check_length(found.source.values.size(1) if isinstance(found.source, Sequences) else 0)
-    check_length(len(found.ids))
-    return found
+        raise UserError("This model generates no texts.", location=run.name, hint="Choose a run that generates texts.")
+    context = generation_context(run.model, model_input(workspace, request), request.target, request.forced_ids)
+    check_length(context.source.values.size(1) if isinstance(context.source, Sequences) else 0)
+    check_length(len(context.ids))
+    return context
 
 
 def is_masked_model(model: Model) -> bool:
-    """Whether it is a model that guesses hidden tokens."""
+    """Whether it is a masked language model."""
     return isinstance(model, Predictor) and isinstance(model.task, FillMask)
 
 
-def candidates_at(scorer: GenerationContext | MaskedContext, position: int, max_candidates: int) -> dict[str, Any]:
-    """The `max_candidates` probable tokens for one place, and what a softmax needs to know of the others.
+def candidates_at(context: GenerationContext | MaskedContext, position: int, max_candidates: int) -> dict[str, Any]:
+    """The `max_candidates` most probable tokens at one position, and the logsumexps of all other tokens.
 
-    -1 is the place behind all, or that of the first blank.
+    -1 is the position after the last token, or the first mask.
     """
-    position = scorer.position(position)
-    scores, previous = scorer.scores_at(position), scorer.previous_tokens(position)
+    position = context.position(position)
+    scores, previous = context.scores_at(position), context.previous_tokens(position)
     best = stable_topk_indices(scores[None], max_candidates)[0].tolist()
     listed = [token for token in dict.fromkeys([*best, *sorted(previous)]) if scores[token] > -math.inf]
     others = scores.double()
@@ -128,7 +128,7 @@ def candidates_at(scorer: GenerationContext | MaskedContext, position: int, max_
     return {
         "position": position,
         "ids": listed,
-        "tokens": scorer.tokenizer.tokens(listed),
+        "tokens": context.tokenizer.tokens(listed),
         "scores": scores[listed].tolist(),
         "already_generated": [token in previous for token in listed],
         "rest": {
@@ -141,34 +141,35 @@ def candidates_at(scorer: GenerationContext | MaskedContext, position: int, max_
     }
 
 
-def token_surprisals(scorer: GenerationContext | MaskedContext) -> dict[str, Any]:
-    """Every token of the text: how surprising it is, how open the question was, and what was expected, in bits."""
-    scores = scorer.position_scores()
-    ids = scorer.ids[: scores.size(0)]
+def token_surprisals(context: GenerationContext | MaskedContext) -> dict[str, Any]:
+    """The surprisal of every token of the text, the entropy at its position (both in bits), and the top predictions."""
+    scores = context.position_scores()
+    ids = context.ids[: scores.size(0)]
     best = stable_topk_indices(scores, TOP_PREDICTIONS) if ids else scores.long()[:, :0]
-    names = scorer.tokenizer.tokens
+    names = context.tokenizer.tokens
     return {
-        "ids": scorer.ids,
-        "tokens": names(scorer.ids),
-        "text": scorer.tokenizer.decode(scorer.ids),
-        "mask_positions": scorer.masked_positions,
+        "ids": context.ids,
+        "tokens": names(context.ids),
+        "text": context.tokenizer.decode(context.ids),
+        "mask_positions": context.masked_positions,
         "surprisal": [_bits(float(row[token])) for row, token in zip(scores, ids, strict=True)],
         "entropy": entropies(scores).tolist(),
         "top_predictions": [
-            [{"token": name, "probability": math.exp(float(row[token]))} for name, token in named]
-            for row, named in zip(
-                scores, [list(zip(names(row), row, strict=True)) for row in best.tolist()], strict=True
-            )
+            [
+                {"token": name, "probability": math.exp(float(row[token]))}
+                for name, token in zip(names(top), top, strict=True)
+            ]
+            for row, top in zip(scores, best.tolist(), strict=True)
         ],
-        "truncated": scorer.truncated,
+        "truncated": context.truncated,
     }
 
 
 def _finite(score: float) -> float | None:
-    """A number that JSON has; there is none for what is impossible."""
+    """The score, or None for minus infinity, which JSON does not have."""
     return score if score > -math.inf else None
 
 
 def _bits(score: float) -> float | None:
-    """-log₂ p; None where the model holds it for impossible."""
+    """-log₂ p, or None if the probability is 0."""
     return -score / math.log(2) if score > -math.inf else None

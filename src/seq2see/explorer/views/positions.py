@@ -1,4 +1,4 @@
-"""Where tokens stand: what a model is told of it, and what it makes of the same tokens in another order."""
+"""The view "Positions": the position encodings of a model, and its predictions for reordered tokens."""
 
 from __future__ import annotations
 
@@ -27,45 +27,45 @@ OnOff = Literal["on", "off"]
 
 
 class PositionTableRequest(RunRequest):
-    """What is one side of a model told of its first places?"""
+    """A request for the encodings of the first positions of one side of a model."""
 
     side: SequenceSide
     length: Annotated[int, Field(ge=1, le=MAX_SHOWN_TOKENS)] = 64
     head: Index = 0
-    """Where heads are told differently."""
+    """The head, if the encodings of the heads differ."""
 
 
 class ReorderRequest(RunRequest):
-    """What becomes of a text in another order?"""
+    """A request about a text with reordered tokens."""
 
     text: InputText
     order: Annotated[tuple[Index, ...], Field(max_length=MAX_SHOWN_TOKENS)] = ()
-    """Which of the movable tokens stands at each of their places; none: as they are."""
+    """The movable token at each of their positions; empty for the original order."""
     positions: OnOff = "on"
-    """Whether the model is told where tokens stand, as it has learned to be, or not."""
+    """Whether the model uses its position encodings."""
 
 
 def encodings(workspace: Workspace, request: RunRequest) -> dict[str, Any]:
-    """How each side of a model is told, and whether it can be left untold."""
+    """The position encodings of each side of a model, and whether its tokens can be reordered."""
     run = workspace.run(request.run)
     sides = {side: _encoding(run, side) for side in _sides(run)}
-    listed = [
+    fields = [
         {"side": side, "kind": each.kind, "max_positions": each.max_positions, "heads": each.heads, "grid": each.grid}
         for side, each in sides.items()
     ]
-    # A tagger is asked about words, which several pieces may be part of: moved alone, they would be of other words.
-    # One that gives a vector says nothing that another order could change.
-    reorders = not isinstance(run.settings.source, ImageSource) and not isinstance(
+    # A tagger predicts tags of words; a token that is moved alone would become part of another word. The output of an
+    # embedding model is a vector, which the view cannot show.
+    reorderable = not isinstance(run.settings.source, ImageSource) and not isinstance(
         run.settings.target, Tags | EmbeddingTarget
     )
-    return {"sides": listed, "reorderable": reorders}
+    return {"sides": fields, "reorderable": reorderable}
 
 
 def _sides(run: OpenRun) -> dict[SequenceSide, str]:
-    """What reads each side."""
-    pairs: dict[SequenceSide, str] = {"source": "encoder", "target": "decoder"}
+    """From each side of a model to the attribute of its encoder or decoder."""
+    bodies: dict[SequenceSide, str] = {"source": "encoder", "target": "decoder"}
     module = run.model.module
-    return {side: body for side, body in pairs.items() if hasattr(module, side) and hasattr(module, body)}
+    return {side: body for side, body in bodies.items() if hasattr(module, side) and hasattr(module, body)}
 
 
 def _encoding(run: OpenRun, side: SequenceSide) -> PositionEncoding:
@@ -76,13 +76,13 @@ def _encoding(run: OpenRun, side: SequenceSide) -> PositionEncoding:
 
 
 def table(workspace: Workspace, request: PositionTableRequest) -> ArrayResponse:
-    """(place, number) or (query, key): see `inspection.positions.position_table`."""
+    """(position, number) or (query, key): see `inspection.position_encodings.position_table`."""
     encoding = _checked_encoding(workspace, request)
     return ArrayResponse(position_table(encoding, _length(workspace.run(request.run), encoding, request), request.head))
 
 
 def similarity(workspace: Workspace, request: PositionTableRequest) -> ArrayResponse:
-    """(place, place): how alike two places look."""
+    """(position, position): the similarity of the encodings of each pair of positions."""
     encoding = _checked_encoding(workspace, request)
     return ArrayResponse(
         position_similarity(encoding, _length(workspace.run(request.run), encoding, request), request.head)
@@ -92,14 +92,14 @@ def similarity(workspace: Workspace, request: PositionTableRequest) -> ArrayResp
 def _checked_encoding(workspace: Workspace, request: PositionTableRequest) -> PositionEncoding:
     encoding = _encoding(workspace.run(request.run), request.side)
     if encoding.kind == "none":
-        raise UserError("This side of the model is not told where tokens stand.", location=request.side)
+        raise UserError("This side of the model has no position encoding.", location=request.side)
     if request.head >= encoding.heads:
-        raise UserError(f"There are {encoding.heads} heads that are told differently.", location="head")
+        raise UserError(f"This encoding has {encoding.heads} heads.", location="head")
     return encoding
 
 
 def _length(run: OpenRun, encoding: PositionEncoding, request: PositionTableRequest) -> int:
-    """Places asked for; of an image, those from side to side."""
+    """The requested number of positions; of an image, the number of patches in a row."""
     source = run.settings.source
     if "grid" in encoding.kind:
         assert isinstance(source, ImageSource)
@@ -108,39 +108,39 @@ def _length(run: OpenRun, encoding: PositionEncoding, request: PositionTableRequ
 
 
 def predict_reordered(workspace: Workspace, request: ReorderRequest) -> dict[str, Any]:
-    """The tokens, which of them can be moved, and what the model says to them in this order."""
-    found = _reordered(workspace, request)
-    text, candidates = found.predict()
+    """The tokens, which of them can be moved, and the prediction of the model for this order."""
+    reordered = _reordered(workspace, request)
+    text, candidates = reordered.predict()
     return {
-        "tokens": found.tokens,
-        "movable": found.movable,
+        "tokens": reordered.tokens,
+        "movable": reordered.movable,
         "text": text,
         "candidates": [[{"text": each.text, "probability": each.probability} for each in one] for one in candidates],
     }
 
 
 def distances(workspace: Workspace, request: ReorderRequest) -> ArrayResponse:
-    """(station, token): how far the vectors of the same token lie apart, in this order and as the text stands."""
+    """(layer, token): the distance between the vectors of each token in this order and in the original order."""
     return ArrayResponse(_reordered(workspace, request).distances())
 
 
 def _reordered(workspace: Workspace, request: ReorderRequest) -> Reordering:
-    """The tokens of the text as the run's model reads them, in the order that was asked for."""
+    """The tokens of the text in the requested order."""
     run = workspace.run(request.run)
     require_text_model(run)
     if isinstance(run.settings.decoder, NgramSettings):
-        raise UserError("This model counts, and has no vectors.", location=run.name)
+        raise UserError("This model is an n-gram model, which has no vectors.", location=run.name)
     if isinstance(run.settings.target, Tags):
-        raise UserError("This model is asked about words, and their pieces cannot be moved.", location=run.name)
+        raise UserError("This model tags words, whose tokens cannot be reordered.", location=run.name)
     model = run.model if request.positions == "on" else without_position_encoding(workspace, run)
-    found = reordering(model, request.text, request.order)
-    if len(found.ids) > MAX_SHOWN_TOKENS:
-        raise UserError(f"This text has {len(found.ids):,} tokens, and {MAX_SHOWN_TOKENS:,} can be shown.")
-    if not any(found.movable):
+    reordered = reordering(model, request.text, request.order)
+    if len(reordered.ids) > MAX_SHOWN_TOKENS:
+        raise UserError(f"The text has {len(reordered.ids):,} tokens, and the maximum is {MAX_SHOWN_TOKENS:,}.")
+    if not any(reordered.movable):
         raise UserError("The text is empty.")
-    return found
+    return reordered
 
 
 def without_position_encoding(workspace: Workspace, run: OpenRun) -> Model:
-    """The same model when it is not told where anything stands, made once."""
-    return workspace.cached(("unplaced", run.id), lambda: without_position_embeddings(run.model))
+    """The cached model without position encodings."""
+    return workspace.cached(("no-positions", run.id), lambda: without_position_embeddings(run.model))

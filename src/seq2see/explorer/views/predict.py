@@ -1,4 +1,4 @@
-"""Answers of a model to texts or images: what `seq2see predict` gives, over HTTP."""
+"""Predictions of a model for texts or images: `seq2see predict` over HTTP."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MAX_INPUTS = 32
 
 
 class PredictRequest(RunRequest):
-    """Texts or images that a model is to answer; settings that are left out are those of its recipe."""
+    """A request for predictions for texts or images; settings are by default those of the recipe."""
 
     texts: Annotated[tuple[InputText, ...], Field(max_length=MAX_INPUTS)] = ()
     images: Annotated[tuple[ImageBase64, ...], Field(max_length=4)] = ()
-    """PNG or JPEG files in base64, for models that look at images."""
+    """PNG or JPEG files in base64, for models of images."""
     prefix: Annotated[str, Field(max_length=1_000)] = ""
-    """What every answer begins with."""
+    """The forced prefix of every output."""
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     num_beams: Annotated[int, Field(ge=1, le=16)] | None = None
     num_return_sequences: Annotated[int, Field(ge=1, le=16)] | None = None
@@ -30,7 +30,7 @@ class PredictRequest(RunRequest):
     do_sample: bool | None = None
     temperature: Annotated[float, Field(ge=0.01, le=100)] | None = None
     top_k: Annotated[int, Field(ge=0, le=1_000)] | None = None
-    """Of models that only read: how many likely answers are told, 0 for all."""
+    """For encoder-only models, the number of candidates, 0 for all."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
@@ -40,14 +40,14 @@ SETTINGS = (
 
 
 class CandidateResponse(BaseModel):
-    """Something that may be the answer, and how likely that is."""
+    """A candidate and its probability."""
 
     text: str
     probability: float
 
 
-class AnswerResponse(BaseModel):
-    """One answer, with each of its tokens."""
+class OutputResponse(BaseModel):
+    """One output with its tokens."""
 
     text: str
     score: float
@@ -57,60 +57,60 @@ class AnswerResponse(BaseModel):
 
 
 class PredictionResponse(BaseModel):
-    """What a model makes of one text or image."""
+    """The prediction for one text or image."""
 
-    outputs: list[AnswerResponse]
+    outputs: list[OutputResponse]
     truncated: bool
-    """Whether the text was longer than the model reads."""
+    """Whether the text was longer than the maximum length of the model."""
     candidates: list[list[CandidateResponse]]
-    """Of a model that only reads: for each thing it was asked, what it may be, the likeliest first."""
+    """For encoder-only models, the candidates of each prediction, the most probable first."""
     warnings: list[str]
 
 
 class PredictResponse(BaseModel):
-    """The answers, in the order of the texts or images."""
+    """The predictions, in the order of the texts or images."""
 
     predictions: list[PredictionResponse]
 
 
 def predict(workspace: Workspace, request: PredictRequest) -> PredictResponse:
-    """Let a model answer."""
+    """The predictions of a model for texts or images."""
     run = workspace.run(request.run)
     settings = {name: value for name in SETTINGS if (value := getattr(request, name)) is not None}
-    found = run.model.predict(_inputs(run, request), prefix=request.prefix, seed=request.seed, **settings)
-    return PredictResponse(predictions=[_prediction_response(each) for each in found])
+    predictions = run.model.predict(_inputs(run, request), prefix=request.prefix, seed=request.seed, **settings)
+    return PredictResponse(predictions=[_prediction_response(each) for each in predictions])
 
 
 def _inputs(run: OpenRun, request: PredictRequest) -> list[Any]:
-    """What a model is given: texts as they are, images as pixels; a text never names a file."""
+    """The inputs of the model: texts, or the pixels of images; a text is never a file name."""
     if request.images:
         if request.texts:
-            raise UserError("Texts and images were given.", hint="Give one of the two.")
+            raise UserError("The request has both texts and images.", hint="Give one of the two.")
         return [pixels_of(run, each) for each in request.images]
     if not request.texts:
-        raise UserError("There is nothing to answer.", hint="Give texts, or images.")
+        raise UserError("The request has no input.", hint="Give texts, or images.")
     reject_image_model(run)
     return list(request.texts)
 
 
 def _prediction_response(prediction: Prediction) -> PredictionResponse:
     return PredictionResponse(
-        outputs=[_answer_response(each) for each in prediction.outputs],
+        outputs=[_output_response(each) for each in prediction.outputs],
         truncated=prediction.truncated,
-        candidates=[[_candidate_response(each) for each in guess] for guess in prediction.candidates],
+        candidates=[[_candidate_response(each) for each in candidates] for candidates in prediction.candidates],
         warnings=list(prediction.warnings),
     )
 
 
-def _answer_response(answer: Output) -> AnswerResponse:
-    return AnswerResponse(
-        text=answer.text,
-        score=answer.score,
-        log_probability=answer.log_probability,
-        finished=answer.finished,
-        tokens=[_candidate_response(each) for each in answer.tokens],
+def _output_response(output: Output) -> OutputResponse:
+    return OutputResponse(
+        text=output.text,
+        score=output.score,
+        log_probability=output.log_probability,
+        finished=output.finished,
+        tokens=[_candidate_response(each) for each in output.tokens],
     )
 
 
-def _candidate_response(choice: ScoredText) -> CandidateResponse:
-    return CandidateResponse(text=choice.text, probability=choice.probability)
+def _candidate_response(candidate: ScoredText) -> CandidateResponse:
+    return CandidateResponse(text=candidate.text, probability=candidate.probability)

@@ -1,4 +1,4 @@
-"""Inside a recurrent network: states and gates over time, what is left of a word, what it knows of the source."""
+"""The view "Recurrent": states and gates over time, the influence of a word, and the context vectors of a decoder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from seq2see.core.errors import UserError
 from seq2see.explorer.schemas import ArrayResponse, Index
-from seq2see.explorer.traces import TraceRequest, reading, record
+from seq2see.explorer.traces import TraceRequest, named_batch, record
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.inspection.record import ActivationRecord, Signal, SignalKind
 from seq2see.inspection.recurrent_memory import (
@@ -24,36 +24,36 @@ from seq2see.models.recurrent import RecurrentDecoder
 
 KINDS: tuple[SignalKind, ...] = ("hidden", "gate")
 ModulePath = Annotated[str, Field(max_length=80, pattern=r"^[a-z0-9_.]+$")]
-"""Of a part of a model: `encoder.reader.ahead.0`."""
+"""The name of a module: `encoder.stack.forward_cells.0`."""
 
 
 class StatesRequest(TraceRequest):
-    """What one cell did at each time."""
+    """A request for one signal of a cell at all time steps."""
 
     cell: ModulePath
     signal: Annotated[str, Field(max_length=20, pattern=r"^[a-z]+$")] = "hidden"
-    """`hidden`, `cell` (what an LSTM keeps to itself), or a gate by its name."""
+    """`hidden`, `cell` (the cell state of an LSTM), or the name of a gate."""
 
 
 class InfluenceRequest(TraceRequest):
-    """What is left of a word at each time?"""
+    """A request for the influence of a word at each time step."""
 
     cell: ModulePath
     word: Index = 0
 
 
 def list_cells(workspace: Workspace, request: TraceRequest) -> dict[str, Any]:
-    """The cells there are, what each shows, and the tokens that they read."""
-    seen = record(workspace, request, KINDS)
-    cells = [_cell_fields(seen, each) for each in seen.of("hidden") if not each.component]
+    """The cells of the model with their signals, and the tokens of each side."""
+    traced = record(workspace, request, KINDS)
+    cells = [_cell_fields(traced, each) for each in traced.of("hidden") if not each.component]
     if not cells:
         raise UserError("This model has no recurrent cells.", location=workspace.run(request.run).name)
-    return {"cells": cells, "tokens": seen.tokens, "source_access": source_access_of(workspace.run(request.run))}
+    return {"cells": cells, "tokens": traced.tokens, "source_access": source_access_of(workspace.run(request.run))}
 
 
-def _cell_fields(seen: ActivationRecord, hidden: Signal) -> dict[str, Any]:
-    extra_states = [each.component for each in seen.of("hidden") if each.name == hidden.name and each.component]
-    gates = [each.component for each in seen.of("gate") if each.name == hidden.name]
+def _cell_fields(traced: ActivationRecord, hidden: Signal) -> dict[str, Any]:
+    extra_states = [each.component for each in traced.of("hidden") if each.name == hidden.name and each.component]
+    gates = [each.component for each in traced.of("gate") if each.name == hidden.name]
     *_, direction, layer = hidden.name.split(".")
     return {
         "name": hidden.name,
@@ -67,45 +67,45 @@ def _cell_fields(seen: ActivationRecord, hidden: Signal) -> dict[str, Any]:
 
 def states(workspace: Workspace, request: StatesRequest) -> ArrayResponse:
     """(time, unit): the states of a cell, or one of its gates."""
-    seen = record(workspace, request, KINDS)
+    traced = record(workspace, request, KINDS)
     if request.signal in ("hidden", "cell"):
-        return ArrayResponse(seen.find(request.cell, "hidden", "" if request.signal == "hidden" else "cell").values)
-    return ArrayResponse(seen.find(request.cell, "gate", request.signal).values)
+        return ArrayResponse(traced.find(request.cell, "hidden", "" if request.signal == "hidden" else "cell").values)
+    return ArrayResponse(traced.find(request.cell, "gate", request.signal).values)
 
 
 def influence(workspace: Workspace, request: InfluenceRequest) -> ArrayResponse:
-    """(way, time): what is left of the word, by the ways of `inspection.memories.RETENTION_MEASURES`."""
+    """(measure, time): the influence of a word, by the measures of `inspection.recurrent_memory.RETENTION_MEASURES`."""
     run = workspace.run(request.run)
-    seen = record(workspace, request, KINDS)
-    length = len(seen.find(request.cell, "hidden").values)
+    traced = record(workspace, request, KINDS)
+    length = len(traced.find(request.cell, "hidden").values)
     if request.word >= length:
         raise UserError(f"There are {length} tokens.", location="word", hint="They are counted from 0.")
     model = workspace.cached(("double", run.id), lambda: to_double(run.model.module))  # type: ignore[arg-type]
-    found = memory_retention(model, reading(workspace, request).batch, request.cell, request.word)
-    assert len(found) == len(RETENTION_MEASURES)
-    return ArrayResponse(found)
+    measures = memory_retention(model, named_batch(workspace, request).batch, request.cell, request.word)
+    assert len(measures) == len(RETENTION_MEASURES)
+    return ArrayResponse(measures)
 
 
 def source_access_of(run: OpenRun) -> str:
-    """How the decoder reads the source: by `attention`, a `context-vector` at every step, its `first-state`, or not."""
+    """How the decoder uses the source: `attention`, `context-vector` (at every step), `first-state`, or `none`."""
     decoder = getattr(run.model.module, "decoder", None)
     if not run.model.has_source or not isinstance(decoder, RecurrentDecoder):
         return "none"
-    if isinstance(decoder.attention, BahdanauAttention | LuongAttention):
+    if isinstance(decoder.cross_attention, BahdanauAttention | LuongAttention):
         return "attention"
-    return "context-vector" if isinstance(decoder.attention, ContextVectorAttention) else "first-state"
+    return "context-vector" if isinstance(decoder.cross_attention, ContextVectorAttention) else "first-state"
 
 
 def context_vectors(workspace: Workspace, request: TraceRequest) -> ArrayResponse:
-    """(1 + target, width): the one context vector of the source, and below it what each step was given by attention."""
-    found = _contexts(workspace, request)
-    return ArrayResponse(np.concatenate([found.fixed_context[None], found.attention_contexts]))
+    """(1 + target, width): the pooled vector of the source, then the context vector of attention at each step."""
+    contexts = _contexts(workspace, request)
+    return ArrayResponse(np.concatenate([contexts.fixed_context[None], contexts.attention_contexts]))
 
 
 def attention_ablation(workspace: Workspace, request: TraceRequest) -> ArrayResponse:
-    """(2, target): the probability of each right token; below, if each step were given the context vector instead."""
-    found = _contexts(workspace, request)
-    return ArrayResponse(np.stack([found.with_attention, found.without_attention]))
+    """(2, target): the probability of each target token, with attention and with the pooled vector instead."""
+    contexts = _contexts(workspace, request)
+    return ArrayResponse(np.stack([contexts.with_attention, contexts.without_attention]))
 
 
 def _contexts(workspace: Workspace, request: TraceRequest) -> ContextComparison:
@@ -114,5 +114,5 @@ def _contexts(workspace: Workspace, request: TraceRequest) -> ContextComparison:
         raise UserError("This decoder has no attention over the source.", location=run.name)
     module: Any = run.model.module
     return workspace.cached(
-        ("contexts", request.model_dump_json()), lambda: compare_contexts(module, reading(workspace, request).batch)
+        ("contexts", request.model_dump_json()), lambda: compare_contexts(module, named_batch(workspace, request).batch)
     )

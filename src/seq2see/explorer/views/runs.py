@@ -1,4 +1,4 @@
-"""Curves and samples of a run, also while it is being trained."""
+"""The view "Runs": training curves and samples of a run, also during the training."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ StepNumber = Annotated[int, Field(ge=0, le=1_000_000_000)]
 
 
 class MetricsRequest(RunRequest):
-    """What a run has noted since the last time."""
+    """A request for new lines of the metrics log."""
 
     since: StepNumber = 0
-    """Lines that are known already."""
+    """The number of lines that the page has already."""
 
 
 class SamplesRequest(RunRequest):
-    """What a run answered at one step of its training."""
+    """A request for the samples of one step of the training."""
 
     step: StepNumber
 
 
 def metrics(workspace: Workspace, request: MetricsRequest) -> dict[str, Any]:
-    """The lines of metrics.jsonl from a number on, how fast it went, and at which steps there are samples.
+    """The lines of metrics.jsonl from a line number on, the timing, and the steps with samples.
 
-    A run that was resumed forgets what it noted after its last checkpoint; then all lines are given again. Of very many
-    lines those are given that make the curves what they are, and the means of all: see `inspection/downsampling.py`.
+    A resumed run removes the lines after its last checkpoint; then all lines are sent again. Many lines are downsampled
+    (see `inspection/downsampling.py`).
     """
     run = workspace.run(request.run)
     folder = _folder(run)
@@ -57,7 +57,7 @@ def metrics(workspace: Workspace, request: MetricsRequest) -> dict[str, Any]:
 
 
 def samples(workspace: Workspace, request: SamplesRequest) -> dict[str, Any]:
-    """Source, reference and output of the same few examples, and which parts of an output its reference has not."""
+    """Source, reference and output of a few examples, with the differences between output and reference marked."""
     run = workspace.run(request.run)
     path = _folder(run).samples / f"step-{request.step:06d}.tsv"
     if not path.is_file():
@@ -72,12 +72,12 @@ def samples(workspace: Workspace, request: SamplesRequest) -> dict[str, Any]:
 
 def _folder(run: OpenRun) -> RunFolder:
     if run.folder is None:
-        raise UserError("These are real weights, so nothing says how they were trained.", location=run.name)
+        raise UserError("These are pretrained weights, which have no metrics log.", location=run.name)
     return run.folder
 
 
 def _complete_lines(path: Path) -> list[bytes]:
-    """The whole lines of a file that is being written, or not there yet; the last may be half there."""
+    """The complete lines of a file that may be missing, or whose last line may be incomplete."""
     try:
         return path.read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
@@ -85,16 +85,16 @@ def _complete_lines(path: Path) -> list[bytes]:
 
 
 def _parse_lines(path: Path, raw_lines: list[bytes], first: int, name: str) -> list[MetricsRow]:
-    """What the lines say, from a number on: those before were read the last time."""
-    found = []
+    """The parsed lines from index `first` on."""
+    rows = []
     for number, line in enumerate(raw_lines[first:], first + 1):
         try:
-            told = json.loads(line)
-            int(told["step"])
+            row = json.loads(line)
+            int(row["step"])
         except (ValueError, TypeError, LookupError, RecursionError):
             raise UserError(f"Line {number:,} of {path.name} is damaged.", location=name) from None
-        found.append(told)
-    return found
+        rows.append(row)
+    return rows
 
 
 def _step(path: Path) -> int:

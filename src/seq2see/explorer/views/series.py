@@ -1,4 +1,4 @@
-"""A series of numbers, and what a model of it says: of every next value, and of those that nobody has seen yet."""
+"""Forecasts of a series: one step ahead for every value, and several steps after the last one."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from seq2see.sequences.series_dataset import parse_numbers
 from seq2see.sources.examples import Example
 
 MAX_WINDOWS = 12
-"""Stretches of the test values that are offered to be read."""
+"""The number of windows of the test values that are offered as examples."""
 
 
 class ForecastRequest(RunRequest):
-    """How does a series go on?"""
+    """A request for the forecasts of a series."""
 
     text: InputText
-    """Its values as they are typed."""
+    """The values as text."""
     horizon: Annotated[int, Field(ge=1, le=200)] = 16
-    """Values that are forecast, each from those before it and from its own forecasts."""
+    """The number of values to forecast; each forecast is an input of the next one."""
 
 
 def forecast_series(workspace: Workspace, request: ForecastRequest) -> dict[str, Any]:
-    """The values that the model sees, what it said of each from those before it, and how it goes on."""
+    """The values in the model's context, the forecasts one step ahead, and the forecast after the last value."""
     run = workspace.run(request.run)
     model = run.model
     if not isinstance(model, Forecaster):
-        raise UserError("This model goes on from no numbers.", location=run.name, hint="Choose a run that forecasts.")
+        raise UserError("This model does not forecast.", location=run.name, hint="Choose a run of a series.")
     one_step = model.one_step_forecasts(request.text)
     values = parse_numbers(request.text)[-len(one_step) :]
     forecast = parse_numbers(model(request.text, max_new_tokens=request.horizon).text)
@@ -40,9 +40,9 @@ def forecast_series(workspace: Workspace, request: ForecastRequest) -> dict[str,
 
 
 def test_windows(run: OpenRun) -> list[Example]:
-    """Stretches of a run's test values, each as long as its model sees, and what comes behind it."""
+    """Windows of a run's test values, each with the length of the model's context, and the values after each."""
     context = context_of(run.settings)
     values = [value for each in run.test_examples for value in each.target.split()]
     starts = range(0, max(1, len(values) - 2 * context), max(1, len(values) // MAX_WINDOWS))
-    cut = [(values[at : at + context], values[at + context : at + 2 * context]) for at in starts]
-    return [Example(" ".join(before), " ".join(after)) for before, after in cut if len(before) == context]
+    windows = [(values[start : start + context], values[start + context : start + 2 * context]) for start in starts]
+    return [Example(" ".join(inputs), " ".join(future)) for inputs, future in windows if len(inputs) == context]

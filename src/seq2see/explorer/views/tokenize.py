@@ -1,7 +1,7 @@
-"""How a text is cut: its pieces, their numbers and their bytes.
+"""The view "Tokenize": the tokens of a text, with their ids and bytes.
 
-Pieces that are bytes of one character belong together: they are told as a group, under the character. So no half of a
-character is ever shown as if it were one.
+Tokens that are bytes of one character form a group with the character as its label, so that a part of a character is
+never displayed as a character.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from seq2see.sequences.tokenizers import UNK, VISIBLE, Tokenizer
 
 
 class TokenizeRequest(RunRequest):
-    """How a text is cut."""
+    """A request for the tokens of a text."""
 
     text: InputText
 
 
 def tokenize(workspace: Workspace, request: TokenizeRequest) -> dict[str, Any]:
-    """The text as each of a run's vocabularies cuts it."""
+    """The tokens of a text in each vocabulary of a run."""
     return {"sides": tokenizations(workspace.run(request.run).model.tokenizers, request.text)}
 
 
 def tokenizations(tokenizers: Tokenizers, text: str) -> list[dict[str, Any]]:
-    """The text as each of a model's vocabularies cuts it; images and series have none."""
+    """The tokens of a text in each vocabulary of a model; images and series have none."""
     return [{"name": name} | tokenize_spans(tokenizer, text) for name, tokenizer in text_tokenizers(tokenizers).items()]
 
 
 def text_tokenizers(tokenizers: Tokenizers) -> dict[str, Tokenizer]:
-    """The tokenizers that cut texts, by the side they cut; `both` if it is one."""
+    """The text tokenizers of a model by side; `both` if both sides share one."""
     if tokenizers.shared or tokenizers.labels:
-        named = {"both": tokenizers.source}
+        by_side = {"both": tokenizers.source}
     else:
-        named = {"source": tokenizers.source, "target": tokenizers.target}
-    return {name: each for name, each in named.items() if not isinstance(each, ImageProcessor | StandardScaler)}
+        by_side = {"source": tokenizers.source, "target": tokenizers.target}
+    return {name: each for name, each in by_side.items() if not isinstance(each, ImageProcessor | StandardScaler)}
 
 
 def tokenize_spans(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
-    """The pieces of a text, in groups that share a place in it."""
+    """The tokens of a text, in groups whose spans overlap."""
     ids, offsets = tokenizer.encode(text), tokenizer.offsets(text)
     groups: list[dict[str, Any]] = []
     end = -1
     for number, token, span in zip(ids, tokenizer.tokens(ids), offsets, strict=True):
         entry = _token_entry(tokenizer, number, token, text[slice(*span)])
-        if groups and span[0] < end:  # another part of the same characters
+        if groups and span[0] < end:  # another byte of the same character
             groups[-1]["tokens"].append(entry)
             groups[-1]["text"] = text[groups[-1]["start"] : max(end, span[1])]
         else:
@@ -67,7 +67,7 @@ def tokenize_spans(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
 
 
 def _group(group: dict[str, Any]) -> dict[str, Any]:
-    """A group with what stands above its pieces: nothing where the one piece says it all."""
+    """A group with its label, which is empty if the group is one token with the same text."""
     label, tokens = group["text"].translate(VISIBLE), group["tokens"]
     is_same = len(tokens) == 1 and tokens[0]["token"].strip("▁#").casefold() == label.strip("▁").casefold()
     unknown = any(each["id"] == UNK for each in tokens)
@@ -75,18 +75,18 @@ def _group(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def _token_entry(tokenizer: Tokenizer, number: int, token: str, text: str) -> dict[str, Any]:
-    """A piece with its bytes; one that is no whole characters is shown as its bytes."""
+    """A token with its bytes; a token that is only a part of a character has its bytes as text."""
     if number == UNK:
         return {"id": number, "token": token, "bytes": _hex(text.encode())}
     if token in BYTE_TOKENS:
         return {"id": number, "token": token, "bytes": _hex(bytes([BYTE_TOKENS.index(token)]))}
-    alone = tokenizer.decode([number])
-    if "\ufffd" in alone:
-        assert isinstance(tokenizer, PretrainedTokenizer)  # our own pieces are whole characters, or one byte
+    decoded = tokenizer.decode([number])
+    if "\ufffd" in decoded:
+        assert isinstance(tokenizer, PretrainedTokenizer)  # tokens of our own vocabularies are characters, or one byte
         name = str(tokenizer.token_name(tokenizer.id_map.original_ids[number] or 0))
         content = bytes(_byte_decoder()[letter] for letter in name)
         return {"id": number, "token": " ".join(_hex(content)), "bytes": _hex(content)}
-    return {"id": number, "token": token, "bytes": _hex(alone.removeprefix("##").encode())}
+    return {"id": number, "token": token, "bytes": _hex(decoded.removeprefix("##").encode())}
 
 
 def _hex(content: bytes) -> list[str]:
@@ -95,7 +95,7 @@ def _hex(content: bytes) -> list[str]:
 
 @cache
 def _byte_decoder() -> dict[str, int]:
-    """The byte that each visible letter stands for in vocabularies over bytes (Radford et al. 2019, section 2.2)."""
+    """The byte of each visible character in byte-level vocabularies (Radford et al. 2019, section 2.2)."""
     visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    hidden = [byte for byte in range(256) if byte not in visible]
-    return {chr(byte): byte for byte in visible} | {chr(256 + place): byte for place, byte in enumerate(hidden)}
+    invisible = [byte for byte in range(256) if byte not in visible]
+    return {chr(byte): byte for byte in visible} | {chr(256 + index): byte for index, byte in enumerate(invisible)}

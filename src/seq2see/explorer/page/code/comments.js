@@ -1,4 +1,4 @@
-/** What stands behind lines of Python, in both languages: few words, where a line does not say itself what it is. */
+/** The comments in Python code, in both languages, for lines that do not explain themselves. */
 
 import { t } from "../strings.js";
 
@@ -7,47 +7,47 @@ const COMMENTS = {
     head: "head {number}",
     all_heads: "all heads: (head, query, key)",
     queries_down: "queries from left to right",
-    one_token: "where “{token}” looks, by every head",
-    token: "head {number}, token {place}",
-    no_division: "without the division by √{size}",
+    one_token: "the weights of “{token}” in all heads",
+    token: "head {number}, token {position}",
+    no_scale: "without the division by √{head_dim}",
     no_mask: "without the mask",
     own_file: "the file of your image",
     own_video: "the file of your video, or the folder with its images",
-    repetition_penalty: "what was said before counts {factor} times",
-    own_number: "a number of yours",
-    gray: "there are no test images: a gray one",
-    patch: "patch {place}",
+    repetition_penalty: "multiply the scores of generated tokens by {factor}",
+    edited: "edited",
+    gray: "no test images: a gray image",
+    patch: "patch {position}",
     class_token: "the class token",
-    every_patch: "all patches on average",
-    no_positions: "it is not told where anything stands",
-    word_of_token: "which word each piece belongs to; the end to none",
-    word_looks: "when “{word}” was written",
-    in_double: "small derivatives drown in the rounding of single precision",
+    all_patches: "mean of all patches",
+    no_positions: "without position embeddings",
+    word_of_token: "the word of each token; None for <eos>",
+    caption_token: "the token “{word}”",
+    in_double: "float32 is not precise enough for small derivatives",
   },
   zh: {
     head: "第 {number} 头",
     all_heads: "所有头：（头，查询，键）",
     queries_down: "查询从左到右",
     one_token: "每个头里“{token}”看向哪里",
-    token: "第 {number} 头，第 {place} 个词元",
-    no_division: "不除以 √{size}",
+    token: "第 {number} 头，第 {position} 个词元",
+    no_scale: "不除以 √{head_dim}",
     no_mask: "不加掩码",
     own_file: "你自己的图片文件",
-    own_video: "你自己的短片文件，或存放各帧图片的文件夹",
-    repetition_penalty: "说过的词元的对数概率乘以 {factor}",
-    own_number: "你改的数",
-    gray: "没有测试图片：用一张灰图",
-    patch: "图块 {place}",
+    own_video: "你自己的视频文件，或存放各帧图片的文件夹",
+    repetition_penalty: "已生成词元的对数概率乘以 {factor}",
+    edited: "改过的数",
+    gray: "没有测试图片：用一张灰色图片",
+    patch: "图块 {position}",
     class_token: "类别词元",
-    every_patch: "所有图块的平均",
-    no_positions: "不告诉它任何位置",
-    word_of_token: "每个词元属于哪个词；结束符不属于任何词",
-    word_looks: "写“{word}”时",
-    in_double: "单精度的舍入会淹没很小的导数",
+    all_patches: "所有图块的平均",
+    no_positions: "不用位置嵌入",
+    word_of_token: "每个词元所属的词；<eos> 为 None",
+    caption_token: "词元“{word}”",
+    in_double: "float32 的精度不足以计算很小的导数",
   },
 };
 
-/** A remark in the language spoken now. It is one line, whatever a token in it may be. */
+/** A comment in the current language, on one line, for any tokens in it. */
 export function comment(key, values = {}) {
   return t(key, values, COMMENTS).replace(/[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, " ");
 }

@@ -1,67 +1,68 @@
-/** Python for two sides beside each other: their answers, how both read one target, where both look; and two forecasts. */
+/** Python code for the view "Compare": outputs, scores of a common target, attention maps, and forecasts of two sides. */
 
 import { assignCall, call, loadModel, assignText, python, SEQ2SEE, text } from "./python.js";
 import { inputCode } from "./input_code.js";
 
-/** What one side is given, in Python. */
-function args(side, place, sides) {
-  const { imports, lines, args: [read, target] } = inputCode(side.run, side.input);
-  return { imports, lines: [place && side.run === sides[0].run ? null : loadModel(side.run), ...lines], read, target };
+/** Lines that load the model and the input of one side. */
+function sideCode(side, index, sides) {
+  const { imports, lines, args: [input, target] } = inputCode(side.run, side.input);
+  return { imports, lines: [index && side.run === sides[0].run ? null : loadModel(side.run), ...lines], input, target };
 }
 
-/** Both answers, and how probable each token of the common target is: `answers` and `read`. */
+/** Both outputs, and the probabilities of the common target's tokens: `predictions` and `scores`. */
 export function compareCode(sides) {
-  const writes = sides.every(({ run }) => run.capabilities.includes("decode"));
-  const each = sides.map((side, place) => {
-    const { imports, lines, read } = args(side, place, sides);
-    const likely = { fill: "top_k=8", classify: "top_k=0", tag: "top_k=0" }[side.run.task];
+  const generates = sides.every(({ run }) => run.capabilities.includes("decode"));
+  const snippets = sides.map((side, index) => {
+    const { imports, lines, input } = sideCode(side, index, sides);
+    const topK = { fill: "top_k=8", classify: "top_k=0", tag: "top_k=0" }[side.run.task];
     return { imports, lines: [
       lines,
-      call("model", [read, likely], { before: "answers.append(", after: ")" }),
-      writes ? assignCall("reading", "model.reading", [read, text(side.input.target ?? "")]) : null,
-      writes ? "read.append(forced(model, reading))" : null,
+      call("model", [input, topK], { before: "predictions.append(", after: ")" }),
+      generates ? assignCall("named", "model.named_batch", [input, text(side.input.target ?? "")]) : null,
+      generates ? "scores.append(score_target(model, named))" : null,
     ] };
   });
-  return python([SEQ2SEE, each.map(({ imports }) => imports), writes ? "from seq2see.workbench.forcing import forced" : null].flat(2), [
-    writes ? "answers, read = [], []" : "answers = []",
-    each.map(({ lines }) => lines),
-    "print([each.text for each in answers])",
-    writes ? "print(read)" : "print([each.guesses for each in answers])",
+  const scoring = generates ? "from seq2see.runs.target_scoring import score_target" : null;
+  return python([SEQ2SEE, ...snippets.flatMap(({ imports }) => imports), scoring], [
+    generates ? "predictions, scores = [], []" : "predictions = []",
+    snippets.map(({ lines }) => lines),
+    "print([each.text for each in predictions])",
+    generates ? "print(scores)" : "print([each.candidates for each in predictions])",
   ]);
 }
 
-/** Both maps and their difference: `weights` and `difference`. */
-export function mapsCode(sides, same) {
-  return python([SEQ2SEE, ...sides.flatMap((side, place) => args(side, place, sides).imports)], [
+/** Both attention maps and their difference: `weights` and `difference`. */
+export function mapsCode(sides, sameShape) {
+  return python([SEQ2SEE, ...sides.flatMap((side, index) => sideCode(side, index, sides).imports)], [
     "weights = []",
-    sides.map((side, place) => {
-      const { lines, read, target } = args(side, place, sides);
+    sides.map((side, index) => {
+      const { lines, input, target } = sideCode(side, index, sides);
       return [
-        lines, assignCall("record", "model.trace", [read, target]),
-        assignCall("look", "record.find", [text(side.name), '"attention"']),
-        `weights.append(look.values${side.heads === "mean" ? ".mean(axis=0)" : `[${side.head}]`})`,
+        lines, assignCall("record", "model.trace", [input, target]),
+        assignCall("signal", "record.find", [text(side.name), '"attention"']),
+        `weights.append(signal.values${side.heads === "mean" ? ".mean(axis=0)" : `[${side.head}]`})`,
       ];
     }),
-    same ? "difference = weights[1] - weights[0]" : null,
-    same ? "print(difference.round(3))" : "print(weights)",
+    sameShape ? "difference = weights[1] - weights[0]" : null,
+    sameShape ? "print(difference.round(3))" : "print(weights)",
   ]);
 }
 
-/** What both sides said of every next value, how far off they were, and how they go on: `said`, `errors`, `ahead`. */
+/** The one-step predictions of both sides, their errors, and the forecasts: `predictions`, `errors`, `forecasts`. */
 export function forecastsCode(sides, count) {
-  const own = sides[0].run !== sides[1].run;
-  return python([SEQ2SEE, "import numpy as np", "from seq2see.sequences.series import numbers_of"], [
-    "said, errors, ahead = [], [], []",
-    sides.map(({ run, text: read }, place) => [
-      place && !own ? null : loadModel(run),
-      place && read === sides[0].text ? null : assignText("text", read),
-      "guesses = np.array(model.along(text))",
-      "values = np.array(numbers_of(text)[-len(guesses) :])",
-      "said.append(guesses)",
-      "errors.append(np.abs(guesses[:-1] - values[1:]))",
-      `ahead.append(numbers_of(model(text, max_new_tokens=${count}).text))`,
+  const twoRuns = sides[0].run !== sides[1].run;
+  return python([SEQ2SEE, "import numpy as np", "from seq2see.sequences.series_dataset import parse_numbers"], [
+    "predictions, errors, forecasts = [], [], []",
+    sides.map(({ run, text: series }, index) => [
+      index && !twoRuns ? null : loadModel(run),
+      index && series === sides[0].text ? null : assignText("text", series),
+      "one_step = np.array(model.one_step_forecasts(text))",
+      "values = np.array(parse_numbers(text)[-len(one_step) :])",
+      "predictions.append(one_step)",
+      "errors.append(np.abs(one_step[:-1] - values[1:]))",
+      `forecasts.append(parse_numbers(model(text, max_new_tokens=${count}).text))`,
     ]),
     "print([each.mean() for each in errors])",
-    "print(ahead)",
+    "print(forecasts)",
   ]);
 }

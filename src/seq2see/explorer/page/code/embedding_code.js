@@ -1,30 +1,37 @@
-/** Python for words as points: the map, neighbors, sums, and one word in several sentences. */
+/** Python code for the view "Embeddings": the map, nearest neighbors, analogies, and one word in several sentences. */
 
 import { assignCall, loadModel, python, SEQ2SEE, text, texts } from "./python.js";
 
 function embeddingsCode(run, lines) {
-  return python([SEQ2SEE, "from seq2see.workbench.embeddings import Words"], [loadModel(run), "words = Words.of(model)", ...lines]);
+  return python([SEQ2SEE, "from seq2see.runs.word_embeddings import WordEmbeddings"], [
+    loadModel(run), "embeddings = WordEmbeddings.of(model)", ...lines,
+  ]);
 }
 
-/** Where words lie: `found`. */
+/** The coordinates of the words on the map: `word_map`. */
 export function mapCode(run, count) {
-  return embeddingsCode(run, [`found = words.map(${count})`, "print(found.shares)", "print(list(zip(found.pieces, found.places.tolist()))[:20])"]);
+  return embeddingsCode(run, [
+    `word_map = embeddings.map(${count})`, "print(word_map.shares)",
+    "print(list(zip(word_map.tokens, word_map.points.tolist()))[:20])",
+  ]);
 }
 
-/** Who is near a word: `near`. */
+/** The nearest neighbors of a word: `neighbors`. */
 export function neighborsCode(run, word, count) {
-  return embeddingsCode(run, [assignCall("near", "words.neighbors", [text(word), String(count)]), "print(near)"]);
+  return embeddingsCode(run, [assignCall("neighbors", "embeddings.neighbors", [text(word), String(count)]), "print(neighbors)"]);
 }
 
-/** first − second + third: `everything`, and `others` than the three. */
-export function analogyCode(run, three, count) {
-  const args = [`(${three.map(text).join(", ")})`, String(count)];
-  return embeddingsCode(run, [assignCall("everything, others", "words.analogy", args), "print(others)"]);
+/** first − second + third: the nearest tokens, `everything`, and `others` without the three words. */
+export function analogyCode(run, words, count) {
+  const args = [`(${words.map(text).join(", ")})`, String(count)];
+  return embeddingsCode(run, [assignCall("everything, others", "embeddings.analogy", args), "print(others)"]);
 }
 
-/** One word in several sentences: `cosines` of each layer, a number for each two sentences. */
+/** One word in several sentences: `cosines` of each layer, a number for each pair of sentences. */
 export function wordContextsCode(run, word, sentences) {
   return embeddingsCode(run, [
-    assignCall("found", "words.contexts", [text(word), texts(sentences)]), "cosines = found.cosines", "print(found.pairs, cosines)",
+    assignCall("contexts", "embeddings.contexts", [text(word), texts(sentences)]),
+    "cosines = contexts.cosines",
+    "print(contexts.pairs, cosines)",
   ]);
 }

@@ -1,122 +1,125 @@
-/** Python for the views that ask what comes next: candidates, surprises, layers, searches, teacher forcing. */
+/** Python code for the views "Next token" and "Decode step by step": probabilities, surprisal, logit lens, search. */
 
 import { assignCall, call, loadModel, number, numbers, python, withComment, SEQ2SEE, text } from "./python.js";
 import { inputCode } from "./input_code.js";
 import { comment } from "./comments.js";
 
-/** Lines that open the model and say what it stands before: `before`. `params` is `{text | number | pixels, target, taken}`. */
-function scorerCode(run, params) {
-  const { target = "", taken = [] } = params;
-  const { imports, lines, args: [read] } = inputCode(run, params);
-  const strategy = run.task === "fill" ? "hiding" : "writing";
-  const args = ["model", read, target ? text(target) : null, taken.length ? `taken=${numbers(taken)}` : null];
+/** Lines that load the model and assign its `context`. `params` are `{text | number | pixels, target, forced_ids}`. */
+function contextCode(run, params) {
+  const { target = "", forced_ids = [] } = params;
+  const { imports, lines, args: [input] } = inputCode(run, params);
+  const name = run.task === "fill" ? "masked_context" : "generation_context";
+  const token_ids = forced_ids.length ? `token_ids=${numbers(forced_ids)}` : null;
+  const args = ["model", input, target ? text(target) : null, token_ids];
   return {
-    imports: [SEQ2SEE, ...imports, `from seq2see.workbench.${strategy} import ${strategy}`],
-    lines: [loadModel(run), ...lines, assignCall("before", strategy, args)],
+    imports: [SEQ2SEE, ...imports, `from seq2see.runs.${name} import ${name}`],
+    lines: [loadModel(run), ...lines, assignCall("context", name, args)],
   };
 }
 
-/** How likely each token is to be drawn at one place: `chances`, and the `count` likeliest as `best`. */
-export function probabilitiesCode(run, params, { place, count, temperature, top_k: topK, top_p: topP, repetition_penalty }) {
-  const { imports, lines } = scorerCode(run, params);
-  const set = [temperature === 1 ? null : `temperature=${number(temperature)}`, topK ? `top_k=${topK}` : null,
+/** The sampling probabilities at one position: `probabilities`, and the `count` largest as `best`. */
+export function probabilitiesCode(run, params, settings) {
+  const { position, count, temperature, top_k: topK, top_p: topP, repetition_penalty } = settings;
+  const { imports, lines } = contextCode(run, params);
+  const sampling = [temperature === 1 ? null : `temperature=${number(temperature)}`, topK ? `top_k=${topK}` : null,
     topP === 1 ? null : `top_p=${number(topP)}`].filter(Boolean);
-  const factor = withComment(`scores[sorted(before.said(${place}))] *= ${number(repetition_penalty)}`, comment("repetition_penalty", { factor: repetition_penalty }));
-  return python([...imports, set.length ? "from seq2see.decoding.choosers import Sample" : null], [
+  const penalty = withComment(`scores[sorted(context.previous_tokens(${position}))] *= ${number(repetition_penalty)}`,
+    comment("repetition_penalty", { factor: repetition_penalty }));
+  return python([...imports, sampling.length ? "from seq2see.decoding.samplers import RandomSampler" : null], [
     lines,
-    `scores = before.at(${place})`,
-    repetition_penalty === 1 ? null : factor,
-    set.length ? call("Sample", ["seed=0", ...set], { before: "sample = " }) : null,
-    set.length ? "chances = sample.probabilities(scores[None])[0]" : "chances = scores.softmax(0)",
-    `best = chances.topk(${count})`,
-    "for piece, chance in zip(before.tokenizer.pieces(best.indices.tolist()), best.values):",
-    '    print(f"{piece} {chance:.3%}")',
+    `scores = context.scores_at(${position})`,
+    repetition_penalty === 1 ? null : penalty,
+    sampling.length ? call("RandomSampler", ["seed=0", ...sampling], { before: "sampler = " }) : null,
+    sampling.length ? "probabilities = sampler.probabilities(scores[None])[0]" : "probabilities = scores.softmax(0)",
+    `best = probabilities.topk(${count})`,
+    "for token, probability in zip(context.tokenizer.tokens(best.indices.tolist()), best.values):",
+    '    print(f"{token} {probability:.3%}")',
   ]);
 }
 
-/** How surprising each token of the text is, or how open the question was, in bits: `bits`. */
-export function surprisalCode(run, params, paint) {
-  const { imports, lines } = scorerCode(run, params);
-  const entropy = paint === "entropy";
+/** The surprisal of each token of the text, or the entropy of its distribution: `bits`. */
+export function surprisalCode(run, params, measure) {
+  const { imports, lines } = contextCode(run, params);
+  const entropy = measure === "entropy";
   return python([...imports, "import math", entropy ? "import torch" : null], [
     lines,
-    "scores = before.along()",
-    "ids = before.ids[: len(scores)]",
+    "scores = context.position_scores()",
+    "ids = context.ids[: len(scores)]",
     entropy ? "bits = torch.distributions.Categorical(logits=scores).entropy() / math.log(2)"
       : "bits = -scores[range(len(ids)), ids] / math.log(2)",
-    "print(list(zip(before.tokenizer.pieces(ids), bits.tolist())))",
+    "print(list(zip(context.tokenizer.tokens(ids), bits.tolist())))",
   ]);
 }
 
-/** What every layer would say of the place: `scores` (layer, token). */
-export function logitLensCode(run, params, place) {
-  const { imports, lines } = scorerCode(run, params);
-  return python([...imports, "from seq2see.workbench.layers import layers_before"], [
+/** The logit lens at one position: `scores` (layer, token). */
+export function logitLensCode(run, params, position) {
+  const { imports, lines } = contextCode(run, params);
+  return python([...imports, "from seq2see.runs.layer_predictions import layer_predictions"], [
     lines,
-    `scores = layers_before(before, ${place})`,
+    `scores = layer_predictions(context, ${position})`,
     "for layer, row in enumerate(scores.exp()):",
     "    best = row.topk(4)",
-    "    print(layer, before.tokenizer.pieces(best.indices.tolist()), best.values.tolist())",
+    "    print(layer, context.tokenizer.tokens(best.indices.tolist()), best.values.tolist())",
   ]);
 }
 
 const PENALTIES = { none: "NoPenalty", average: "Average", gnmt: "GNMT" };
 
-/** What is set of every search: how long an answer may be, and how lengths are made up for. */
+/** The settings of all strategies: maximum length and length penalty. */
 function limitsCode({ length_penalty, alpha, max_new_tokens }) {
   const kind = PENALTIES[length_penalty];
-  const made = kind ? `length_penalty=${kind}(${kind === "NoPenalty" ? "" : `alpha=${number(alpha)}`})` : null;
-  return { imports: [kind ? `from seq2see.decoding.penalties import ${kind}` : null],
-    settings: ["num_return_sequences=1", `max_new_tokens=${max_new_tokens}`, made] };
+  const penalty = kind ? `length_penalty=${kind}(${kind === "NoPenalty" ? "" : `alpha=${number(alpha)}`})` : null;
+  return { imports: [kind ? `from seq2see.decoding.length_penalties import ${kind}` : null],
+    settings: ["num_return_sequences=1", `max_new_tokens=${max_new_tokens}`, penalty] };
 }
 
-/** What is set where tokens are drawn. */
+/** The settings of sampling. */
 function samplingCode({ temperature, top_k: topK, top_p: topP }) {
   return ["num_beams=1", "do_sample=True", `temperature=${number(temperature)}`, `top_k=${topK}`, `top_p=${number(topP)}`];
 }
 
-/** The whole search: `tree`, and its `answer`. */
-export function searchCode(run, params, chosen) {
-  const { imports, lines } = scorerCode(run, params);
-  const { strategy, num_beams: beams, seed } = chosen;
-  const limits = limitsCode(chosen);
-  const settings = [...(strategy === "sample" ? samplingCode(chosen) : [`num_beams=${beams}`, "do_sample=False"]), ...limits.settings];
+/** A search: its `tree` and the best `hypothesis`. */
+export function searchCode(run, params, settings) {
+  const { imports, lines } = contextCode(run, params);
+  const { strategy, num_beams: beams, seed } = settings;
+  const limits = limitsCode(settings);
+  const search = strategy === "sample" ? samplingCode(settings) : [`num_beams=${beams}`, "do_sample=False"];
   return python([...imports, ...limits.imports], [
     lines,
-    assignCall("decoding", "model.config.decoding.with_", settings),
-    `tree = before.search(decoding${way === "sample" ? `, seed=${seed}` : ""})`,
+    assignCall("decoding", "model.config.decoding.with_", [...search, ...limits.settings]),
+    `tree = context.search(decoding${strategy === "sample" ? `, seed=${seed}` : ""})`,
     "for each in tree.nodes:",
-    "    piece = before.tokenizer.pieces([each.token])[0]",
-    "    print(each.time, piece, round(each.total, 3), round(each.score, 3), each.outcome)",
-    "answer = tree.hypotheses[0]",
-    "print(before.tokenizer.decode(answer.tokens), answer.score)",
+    "    token = context.tokenizer.tokens([each.token])[0]",
+    "    print(each.time, token, round(each.total, 3), round(each.score, 3), each.outcome)",
+    "hypothesis = tree.hypotheses[0]",
+    "print(context.tokenizer.decode(hypothesis.tokens), hypothesis.score)",
   ]);
 }
 
-/** The answers of several widths of the beam, and of two seeds: `answers`. */
-export function strategiesCode(run, params, chosen, widths) {
-  const { imports, lines } = scorerCode(run, params);
-  const limits = limitsCode(chosen);
+/** The outputs of several beam widths, and of two seeds: `hypotheses`. */
+export function strategiesCode(run, params, settings, widths) {
+  const { imports, lines } = contextCode(run, params);
+  const limits = limitsCode(settings);
   return python([...imports, ...limits.imports], [
     lines,
     assignCall("decoding", "model.config.decoding.with_", limits.settings),
     `beams = [decoding.with_(num_beams=count, do_sample=False) for count in ${numbers(widths)}]`,
-    assignCall("samplingCode", "decoding.with_", samplingCode(chosen)),
-    `searches = [*((each, 0) for each in beams), (drawn, ${chosen.seed}), (drawn, ${chosen.seed + 1})]`,
-    "answers = [before.search(each, seed).hypotheses[0] for each, seed in searches]",
-    "for each in answers:",
-    "    print(before.tokenizer.decode(each.tokens), each.log_probability, each.score)",
+    assignCall("sampled", "decoding.with_", samplingCode(settings)),
+    `searches = [*((each, 0) for each in beams), (sampled, ${settings.seed}), (sampled, ${settings.seed + 1})]`,
+    "hypotheses = [context.search(each, seed).hypotheses[0] for each, seed in searches]",
+    "for each in hypotheses:",
+    "    print(context.tokenizer.decode(each.tokens), each.log_probability, each.score)",
   ]);
 }
 
-/** Teacher forcing against free running: `found`. */
+/** Teacher forcing compared with free running: `result`. */
 export function exposureBiasCode(run, params, target) {
-  const { imports, lines } = scorerCode(run, params);
-  return python([...imports, "from seq2see.workbench.exposure import exposure"], [
+  const { imports, lines } = contextCode(run, params);
+  return python([...imports, "from seq2see.runs.exposure_bias import exposure_bias"], [
     lines,
-    assignCall("found", "exposure", ["before", text(target)]),
-    "print(found.truth, found.forced_loss)",
-    "print(found.free, found.free_loss)",
-    "print(found.truth_after_own_loss, found.divergence)",
+    assignCall("result", "exposure_bias", ["context", text(target)]),
+    "print(result.truth, result.forced_loss)",
+    "print(result.free_running, result.free_loss)",
+    "print(result.truth_after_free_loss, result.divergence)",
   ]);
 }

@@ -1,78 +1,86 @@
-/** Python for the view of images: where patches look, what reached the end, and what the model says. */
+/** Python code for the view "Images": attention maps, rollout, and predictions. */
 
 import { assignCall, loadModel, number, numbers, python, withComment, SEQ2SEE, text } from "./python.js";
 import { imageCode } from "./input_code.js";
 import { comment } from "./comments.js";
 
-/** Lines that open the model, as it is or told nothing of places, and make the image, patches moved and covered: `image`. */
+const IMPORT_WITHOUT_POSITIONS = "from seq2see.runs.reordering import without_position_embeddings";
+const IMPORT_POSITION_SIMILARITY =
+  "from seq2see.inspection.position_encodings import find_position_encoding, position_similarity";
+
+/** Lines that load the model, with or without position embeddings, and the `image` with moved and covered patches. */
 function imageModelCode(view) {
-  const { app: { run, state: { off } }, seen: { patch_size } } = view;
-  const { order, cover, ...which } = view.params();
-  const { imports, lines } = madeOf(run, imageCode(run, which), { order, cover, patch_size });
+  const { app: { run, state: { off } }, info: { patch_size } } = view;
+  const { order, cover, ...source } = view.params();
+  const { imports, lines } = editedImage(run, imageCode(run, source), { order, cover, patch_size });
   return {
-    imports: [...imports, off ? "from seq2see.workbench.reordering import untold" : null],
-    lines: [lines[0], off ? withComment("model = untold(model)", comment("no_positions")) : null, ...lines.slice(1)],
+    imports: [...imports, off ? IMPORT_WITHOUT_POSITIONS : null],
+    lines: [lines[0], off ? "model = without_position_embeddings(model)" : null, ...lines.slice(1)],
   };
 }
 
-function madeOf(run, { imports, lines }, { order, cover, patch_size }) {
-  if (run.capabilities.includes("videos")) return { imports: [SEQ2SEE, ...imports], lines: [loadModel(run), ...lines, frames(order, cover)] };
-  const names = [cover.length ? "covered" : null, order.length ? "moved" : null].filter(Boolean).join(", ");
+/** The image with moved and covered patches; for a video, frames. */
+function editedImage(run, { imports, lines }, { order, cover, patch_size }) {
+  if (run.capabilities.includes("videos"))
+    return { imports: [SEQ2SEE, ...imports], lines: [loadModel(run), ...lines, editedFrames(order, cover)] };
+  const names = [cover.length ? "mask_patches" : null, order.length ? "reorder_patches" : null].filter(Boolean).join(", ");
   return {
-    imports: [SEQ2SEE, ...imports, names ? `from seq2see.inspection.patches import ${names}` : null],
+    imports: [SEQ2SEE, ...imports, names ? `from seq2see.inspection.patch_editing import ${names}` : null],
     lines: [loadModel(run), ...lines,
-      order.length ? assignCall("image", "moved", ["image", numbers(order), String(patch_size)]) : null,
-      cover.length ? assignCall("image", "covered", ["image", numbers(cover), String(patch_size)]) : null],
+      order.length ? assignCall("image", "reorder_patches", ["image", numbers(order), String(patch_size)]) : null,
+      cover.length ? assignCall("image", "mask_patches", ["image", numbers(cover), String(patch_size)]) : null],
   };
 }
 
-/** The frames of a video, moved and covered. */
-function frames(order, cover) {
+/** Lines that move and cover the frames of a video. */
+function editedFrames(order, cover) {
   return [order.length ? `image = image[${numbers(order)}]` : null,
     cover.length ? ["image = image.copy()", `image[${numbers(cover)}] = 128`] : null];
 }
 
-/** What lies over the image: `heat`, a number for each patch. `asking` is a patch, or -1 for nobody. */
-export function heatCode(view, { asking, front, across, patches }) {
-  const { run, state: { shows, layer, head, fusion, discard } } = view.app;
-  const place = asking < 0 ? "" : `${Math.floor(asking / across) + 1},${(asking % across) + 1}`;
-  const who = asking >= 0 ? comment("patch_size", { place }) : comment(front ? "class_token" : "every_patch");
-  const row = asking >= 0 || front ? `maps[${asking >= 0 ? front + asking : 0}, ${front}:]` : `maps.mean(axis=0)[${front}:]`;
-  const end = [withComment(`heat = ${row}`, who), `print(heat.reshape(${patches / across}, ${across}).round(3))`];
-  if (shows === "position")
-    return python([SEQ2SEE, "from seq2see.inspection.positions import alike, told_to"], [
-      loadModel(run), "told = told_to(model.module.source, model.module.encoder)", `maps = alike(told, ${across})`, end,
+/** The overlay: `heat`, a number for each patch. `query` is a patch, or -1 for the class token or the mean. */
+export function heatCode(view, { query, prefixCount, gridWidth, patches }) {
+  const { run, state: { overlay, layer, head, fusion, discard } } = view.app;
+  const position = query < 0 ? "" : `${Math.floor(query / gridWidth) + 1},${(query % gridWidth) + 1}`;
+  const name = query >= 0 ? comment("patch", { position }) : comment(prefixCount ? "class_token" : "all_patches");
+  const row = query >= 0 || prefixCount ? `maps[${query >= 0 ? prefixCount + query : 0}, ${prefixCount}:]`
+    : `maps.mean(axis=0)[${prefixCount}:]`;
+  const end = [withComment(`heat = ${row}`, name), `print(heat.reshape(${patches / gridWidth}, ${gridWidth}).round(3))`];
+  if (overlay === "position")
+    return python([SEQ2SEE, IMPORT_POSITION_SIMILARITY], [
+      loadModel(run), "encoding = find_position_encoding(model.module.source, model.module.encoder)",
+      `maps = position_similarity(encoding, ${gridWidth})`, end,
     ]);
   const { imports, lines } = imageModelCode(view);
-  const whole = ["record = model.trace(image)", 'layers = [each.values for each in record.of("attention", "source")]'];
-  if (shows === "rollout")
+  const trace = ["record = model.trace(image)", 'layers = [each.values for each in record.of("attention", "source")]'];
+  if (overlay === "rollout")
     return python([...imports, "from seq2see.inspection.rollout import rollout"], [
-      lines, whole, `maps = rollout(layers, "${fusion}"${discard ? `, discard=${number(discard)}` : ""})`, end,
+      lines, trace, `maps = rollout(layers, "${fusion}"${discard ? `, discard_ratio=${number(discard)}` : ""})`, end,
     ]);
-  return python(imports, [lines, whole, `maps = layers[${layer}]${head < 0 ? ".mean(axis=0)" : `[${head}]`}`, end]);
+  return python(imports, [lines, trace, `maps = layers[${layer}]${head < 0 ? ".mean(axis=0)" : `[${head}]`}`, end]);
 }
 
-/** Where the model looked when it wrote one word of a caption: `heat`, a number for each patch or frame. */
+/** The attention map of one token of a caption: `heat`, a number for each patch or frame. */
 export function regionCode(view, { word, patches }) {
   const { imports, lines } = imageModelCode(view);
-  const { text: caption, pieces } = view.said;
+  const { text: caption, tokens } = view.prediction;
   return python(imports, [
     lines,
     assignCall("record", "model.trace", ["image", text(caption)]),
-    'looks = [each.values for each in record.of("attention") if each.across]',
-    withComment(`heat = looks[-1].mean(axis=0)[${word}, -${patches}:]`, comment("word_looks", { word: pieces[word].text })),
+    'layers = [each.values for each in record.of("attention") if each.is_cross_attention]',
+    withComment(`heat = layers[-1].mean(axis=0)[${word}, -${patches}:]`, comment("caption_token", { word: tokens[word].text })),
     "print(heat.round(3))",
   ]);
 }
 
-/** What the model says of the image: `said`. */
+/** The prediction for the image: `prediction`. */
 export function predictImageCode(view) {
   const { imports, lines } = imageModelCode(view);
-  const { generates } = view.seen;
-  const params = generates ? "model(image)" : "model(image, top_k=10)";
+  const { generates } = view.info;
+  const call = generates ? "model(image)" : "model(image, top_k=10)";
   return python(imports, [
     lines,
-    `said = ${params}`,
-    generates ? "print(said.text, said.answers[0].tokens)" : "print(said.text, said.guesses[0])",
+    `prediction = ${call}`,
+    generates ? "print(prediction.text, prediction.outputs[0].tokens)" : "print(prediction.text, prediction.candidates[0])",
   ]);
 }

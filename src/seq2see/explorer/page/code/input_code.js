@@ -1,54 +1,57 @@
 /**
- * What a model is given to read, in Python: a text, or an image of the run's own test split, or one from the page.
+ * The input of a model in Python code: a text, an image of the test split, or an uploaded image.
  *
- *   const { imports, lines, given } = readBy(app.run, input.asked());
- *   assigned("record", "model.trace", given)
+ *   const { imports, lines, args } = inputCode(app.run, input.params());
+ *   assignCall("record", "model.trace", args)
  */
 
 import { takesImages } from "../parts/input_box.js";
 import { comment } from "./comments.js";
 import { call, withComment, text } from "./python.js";
 
-export const IMPORT_FIND_RUN = "from seq2see.workbench.run_folder import find_run";
-export const IMPORT_TEST_EXAMPLES = "from seq2see.workbench.prepare import judged_on";
-const LETTERS = 80; // of base64 on a line
-const LONGEST = 8_000; // letters of base64 that are still written into a snippet
-const SOURCE = "source = model.config.model.source"; // how a model sees images
+export const IMPORT_FIND_RUN = "from seq2see.runs.run_folder import find_run";
+export const IMPORT_TEST_EXAMPLES = "from seq2see.runs.prepare import evaluation_examples";
+const BASE64_WIDTH = 80; // characters of base64 on a line
+const MAX_BASE64_LENGTH = 8_000; // characters of an image that is part of a snippet
+const SOURCE = "source = model.config.model.source"; // size and channels of images
 
-/** `params` is what the page asks the server: `{text | number | pixels, target}`. */
+/** `params` are the fields of a request: `{text | number | pixels, target}`. */
 export function inputCode(run, params) {
-  const answer = params.target || (run.encoder === null ? "" : null); // running text is looked at as it stands
-  const target = answer === null ? null : text(answer);
+  const value = params.target || (run.encoder === null ? "" : null); // a language model has its text as input
+  const target = value === null ? null : text(value);
   if (!takesImages(run)) return { imports: [], lines: [], args: [text(params.text), target] };
   const { imports, lines } = imageCode(run, params);
   return { imports, lines, args: ["image", target] };
 }
 
-/** Lines that end with a variable `image`: one of the test split, or one of the page; of videos and large ones its file. */
+/** Lines that assign `image`: of the test split, or from the page; videos and large images are read from a file. */
 export function imageCode(run, { number, pixels }) {
   const video = run.capabilities.includes("videos");
-  if (pixels && (video || pixels.length > LONGEST)) return fileOf(video);
+  if (pixels && (video || pixels.length > MAX_BASE64_LENGTH)) return fileCode(video);
   const shape = [SOURCE, "shape = (source.image_size, source.image_size, source.channels)"];
   if (pixels) {
-    const parts = pixels.match(new RegExp(`.{1,${LETTERS}}`, "g")).map((each) => `    "${each}"\n`);
+    const parts = pixels.match(new RegExp(`.{1,${BASE64_WIDTH}}`, "g")).map((each) => `    "${each}"\n`);
     const lines = [`pixels = base64.b64decode(\n${parts.join("")})`, ...shape, "image = np.frombuffer(pixels, np.uint8).reshape(shape)"];
     return { imports: ["import base64", "import numpy as np"], lines };
   }
-  if (!run.capabilities.includes("curves")) // real weights
+  if (!run.capabilities.includes("curves")) // pretrained weights
     return { imports: ["import numpy as np"], lines: [...shape, withComment("image = np.full(shape, 128, np.uint8)", comment("gray"))] };
-  return { imports: [IMPORT_FIND_RUN, IMPORT_TEST_EXAMPLES], lines: [recipeOf(run), `image = judged_on(recipe).pixels[${number}]`] };
+  const lines = [recipeOf(run), `image = evaluation_examples(recipe).pixels[${number}]`];
+  return { imports: [IMPORT_FIND_RUN, IMPORT_TEST_EXAMPLES], lines };
 }
 
-/** A file as the model sees it: its learner knows where that lies. */
-function fileOf(video) {
-  const seen = video ? ["image, _ = see_video(path, source.image_size, source.channels, source.frames)"]
-    : ["image = decode_image(path, side=source.image_size, channels=source.channels)"];
-  const path = video ? withComment('path = Path("video.gif")', comment("own_video")) : withComment('path = Path("image.png")', comment("own_file"));
-  const reads = video ? "from seq2see.sources.videos import see_video" : "from seq2see.sources.images import decode_image";
-  return { imports: ["from pathlib import Path", reads], lines: [path, SOURCE, ...seen] };
+/** Lines that read a file of the user. */
+function fileCode(video) {
+  const load = video ? "image, _ = load_video(path, source.image_size, source.channels, source.frames)"
+    : "image = decode_image(path, image_size=source.image_size, channels=source.channels)";
+  const path = video ? withComment('path = Path("video.gif")', comment("own_video"))
+    : withComment('path = Path("image.png")', comment("own_file"));
+  const loader = video ? "from seq2see.sources.video_decoding import load_video"
+    : "from seq2see.sources.image_decoding import decode_image";
+  return { imports: ["from pathlib import Path", loader], lines: [path, SOURCE, load] };
 }
 
-/** The recipe that a run was made from. */
+/** A line that reads the recipe of a run. */
 export function recipeOf(run) {
   return call("find_run", [text(run.load_name)], { before: "recipe = ", after: ".recipe()" });
 }

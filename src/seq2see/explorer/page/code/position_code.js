@@ -1,31 +1,32 @@
-/** Python for the view of positions: what a model is told of places, and the same tokens in another order. */
+/** Python code for the view "Positions": position encodings, and the same tokens in another order. */
 
-import { assignCall, loadModel, numbers, python, withComment, SEQ2SEE, text } from "./python.js";
-import { comment } from "./comments.js";
+import { assignCall, loadModel, numbers, python, SEQ2SEE, text } from "./python.js";
 
-/** The text in another order: what the model says (`answer`), and how far vectors move (`distances`). */
-export function orderCode(run, read, { order, off }) {
-  const names = off ? "reordering, untold" : "reordering";
-  return python([SEQ2SEE, `from seq2see.workbench.reordering import ${names}`], [
+const NAMES = "find_position_encoding, position_similarity, position_table";
+
+/** The text in another order: the prediction (`output`), and the changes of the vectors (`distances`). */
+export function orderCode(run, value, { order, off }) {
+  const names = off ? "reordering, without_position_embeddings" : "reordering";
+  return python([SEQ2SEE, `from seq2see.runs.reordering import ${names}`], [
     loadModel(run),
-    off ? withComment("model = untold(model)", comment("no_positions")) : null,
-    assignCall("turned", "reordering", ["model", text(read), order.length ? numbers(order) : null]),
-    "answer, guesses = turned.answer()",
-    "print(answer, guesses)",
-    "distances = turned.distances()",
-    "print(turned.tokens, distances.round(3))",
+    off ? "model = without_position_embeddings(model)" : null,
+    assignCall("reordered", "reordering", ["model", text(value), order.length ? numbers(order) : null]),
+    "output, candidates = reordered.predict()",
+    "print(output, candidates)",
+    "distances = reordered.distances()",
+    "print(reordered.tokens, distances.round(3))",
   ]);
 }
 
-/** What one side is told of its places (`table`), and how alike every two of them look (`near`). */
+/** The position encodings of one side (`table`), and the similarity of every two positions (`similarity`). */
 export function positionTableCode(run, { side, length, head }) {
   const body = { source: "encoder", target: "decoder" }[side];
   const more = [String(length), head ? String(head) : null];
-  return python([SEQ2SEE, "from seq2see.inspection.positions import alike, table_of, told_to"], [
+  return python([SEQ2SEE, `from seq2see.inspection.position_encodings import ${NAMES}`], [
     loadModel(run),
-    `told = told_to(model.module.${side}, model.module.${body})`,
-    assignCall("table", "table_of", ["told", ...more]),
-    assignCall("near", "alike", ["told", ...more]),
-    "print(told.kind, table.round(3), near.round(3))",
+    `encoding = find_position_encoding(model.module.${side}, model.module.${body})`,
+    assignCall("table", "position_table", ["encoding", ...more]),
+    assignCall("similarity", "position_similarity", ["encoding", ...more]),
+    "print(encoding.kind, table.round(3), similarity.round(3))",
   ]);
 }

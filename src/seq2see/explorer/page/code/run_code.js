@@ -1,33 +1,35 @@
-/** Python for what lies in a run's folder (curves, samples, answers), and for what a model is made of. */
+/** Python code for the files of a run (metrics, samples, evaluation), for tokenizers, and for modules of a model. */
 
 import { assignCall, loadModel, assignText, python, SEQ2SEE, text, texts } from "./python.js";
 import { IMPORT_FIND_RUN, inputCode } from "./input_code.js";
 
-const IMPORT_READ_LOG = "from seq2see.training.journal import read_journal";
-const READ_TABLE = "from seq2see.workbench.report_texts import read_table";
+const IMPORT_READ_METRICS = "from seq2see.training.metrics_logger import read_metrics";
+const IMPORT_MOVING_AVERAGE = "from seq2see.inspection.training_plots import moving_average";
+const IMPORT_READ_TABLE = "from seq2see.runs.report_examples import read_table";
 
-/** The curves of some runs: `curves[run, figure]`, pairs of step and value; and of the first its `bold` line of the loss. */
-export function curvesCode(runs, figures, smooth) {
-  const own = smooth > 0 && figures.includes("loss");
-  return python([IMPORT_READ_LOG, IMPORT_FIND_RUN, own ? "from seq2see.inspection.curves import smoothed" : null], [
+/** The curves of some runs: `curves[run, metric]`, pairs of step and value; and the `smoothed` loss of the first run. */
+export function curvesCode(runs, metrics, smoothing) {
+  const isSmoothed = smoothing > 0 && metrics.includes("loss");
+  return python([IMPORT_READ_METRICS, IMPORT_FIND_RUN, isSmoothed ? IMPORT_MOVING_AVERAGE : null], [
     `names = ${texts(runs.map((run) => run.load_name))}`,
-    `figures = ${texts(figures)}`,
+    `metrics = ${texts(metrics)}`,
     "curves = {}",
     "for name in names:",
     "    run = find_run(name)",
-    '    notes = read_journal(run.metrics) + read_journal(run.path / "timing.jsonl")',
-    "    for figure in figures:",
-    '        noted = [(note["step"], note[figure]) for note in notes if figure in note]',
-    "        curves[name, figure] = noted",
-    own ? `bold = smoothed([loss for _, loss in curves[names[0], "loss"]], percent=${smooth})` : null,
-    own ? "print(bold)" : "print(curves)",
+    '    records = read_metrics(run.metrics) + read_metrics(run.path / "timing.jsonl")',
+    "    for metric in metrics:",
+    '        points = [(each["step"], each[metric]) for each in records if metric in each]',
+    "        curves[name, metric] = points",
+    isSmoothed ? 'losses = [loss for _, loss in curves[names[0], "loss"]]' : null,
+    isSmoothed ? `smoothed = moving_average(losses, percent=${smoothing})` : null,
+    isSmoothed ? "print(smoothed)" : "print(curves)",
   ]);
 }
 
-/** What a run answered at one step of its training: `rows`. */
+/** The sample outputs of one evaluation during training: `rows`. */
 export function samplesCode(run, step) {
   const name = `step-${String(step).padStart(6, "0")}.tsv`;
-  return python([IMPORT_FIND_RUN, READ_TABLE], [
+  return python([IMPORT_FIND_RUN, IMPORT_READ_TABLE], [
     assignCall("run", "find_run", [text(run.load_name)]),
     `rows = read_table(run.samples / "${name}", columns=3)`,
     "for source, reference, output in rows:",
@@ -35,60 +37,61 @@ export function samplesCode(run, step) {
   ]);
 }
 
-/** Rows of an evaluation, sorted: `rows`. */
+/** The sorted rows of an evaluation: `rows`. */
 export function rowsCode(run, { split, sort, search, cell, start, count }) {
-  const few = cell || search;
-  const input_shapes = ["rows", "model", cell ? `(${cell.map(text).join(", ")})` : "None", text(search)];
-  return python([SEQ2SEE, IMPORT_FIND_RUN, `from seq2see.workbench.judged import ORDERS, ${few ? "chosen, " : ""}judged`], [
+  const isFiltered = cell || search;
+  const args = ["rows", "model", cell ? `(${cell.map(text).join(", ")})` : "None", text(search)];
+  const names = `SORT_KEYS, evaluated_rows${isFiltered ? ", filter_rows" : ""}`;
+  return python([SEQ2SEE, IMPORT_FIND_RUN, `from seq2see.runs.evaluated_rows import ${names}`], [
     assignText("name", run.load_name),
     "model = seq2see.load(name)",
-    assignCall("rows", "judged", ["find_run(name)", "model", text(split)]),
-    few ? assignCall("rows", "chosen", input_shapes) : null,
-    `rows = sorted(rows, key=ORDERS["${sort}"])[${start}:${start + count}]`,
+    assignCall("rows", "evaluated_rows", ["find_run(name)", "model", text(split)]),
+    isFiltered ? assignCall("rows", "filter_rows", args) : null,
+    `rows = sorted(rows, key=SORT_KEYS["${sort}"])[${start}:${start + count}]`,
     "for row in rows:",
-    "    print(row.text, row.truth, row.answer, row.quality, row.sure)",
+    "    print(row.text, row.truth, row.answer, row.quality, row.confidence)",
   ]);
 }
 
-/** Which label was taken for which: `counts` (truth, answer). */
+/** The confusion matrix: `counts` (truth, prediction). */
 export function confusionCode(run, split) {
-  return python([SEQ2SEE, IMPORT_FIND_RUN, "from seq2see.workbench.judged import confusion, judged"], [
+  return python([SEQ2SEE, IMPORT_FIND_RUN, "from seq2see.runs.evaluated_rows import confusion, evaluated_rows"], [
     assignText("name", run.load_name),
     "model = seq2see.load(name)",
-    assignCall("rows", "judged", ["find_run(name)", "model", text(split)]),
+    assignCall("rows", "evaluated_rows", ["find_run(name)", "model", text(split)]),
     "counts = confusion(rows, model).counts",
     "print(model.tokenizers.labels, counts)",
   ]);
 }
 
-/** A text in its pieces: `ids` and `pieces` of each side. */
-export function tokensCode(run, read, names) {
+/** The tokenization of a text: `ids` and `tokens` of each side. */
+export function tokensCode(run, value, names) {
   const sides = names.map((name) => `"${name}": model.tokenizers.${name === "target" ? "target" : "source"}`);
   return python([SEQ2SEE], [
     loadModel(run),
-    assignText("text", read),
+    assignText("text", value),
     `sides = {${sides.join(", ")}}`,
     "ids = {name: each.encode(text) for name, each in sides.items()}",
-    "pieces = {name: each.pieces(ids[name]) for name, each in sides.items()}",
-    "print(ids, pieces)",
+    "tokens = {name: each.tokens(ids[name]) for name, each in sides.items()}",
+    "print(ids, tokens)",
   ]);
 }
 
-/** The blocks of a model and what one example does in them: `root`. */
+/** The modules of a model with the shapes and costs of one forward pass: `root`. */
 export function blocksCode(run, params) {
-  const { imports, lines, input_shapes } = inputCode(run, params);
-  return python([SEQ2SEE, ...imports, "from seq2see.inspection.architecture import blocks_of"], [
+  const { imports, lines, args } = inputCode(run, params);
+  return python([SEQ2SEE, ...imports, "from seq2see.inspection.module_summary import summarize_modules"], [
     loadModel(run),
     lines,
-    assignCall("reading", "model.reading", [input_shapes[0], input_shapes[1] ?? "None"]),
-    "root = blocks_of(model.module, reading.batch)",
-    "print(root.kind, root.parameters, root.operations)",
-    "for each in root.parts:",
-    "    print(each.name, each.kind, each.parameters, each.operations)",
+    assignCall("named", "model.named_batch", [args[0], args[1] ?? "None"]),
+    "root = summarize_modules(model.module, named.batch)",
+    "print(root.kind, root.parameters, root.macs)",
+    "for each in root.children:",
+    "    print(each.name, each.kind, each.parameters, each.macs)",
   ]);
 }
 
-/** The source of one block: `source`. */
+/** The source code of one module: `source`. */
 export function sourceCode(run, block) {
   return python(["import inspect", SEQ2SEE], [
     loadModel(run),

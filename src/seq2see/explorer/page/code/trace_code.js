@@ -1,100 +1,104 @@
-/** Python for the views that look inside while one example is read: attention, one head by hand, recurrent states. */
+/** Python code for the views "Attention", "Single head" and "Recurrent": traces of one forward pass. */
 
 import { assignCall, loadModel, assignText, number, python, withComment, SEQ2SEE, text } from "./python.js";
 import { IMPORT_FIND_RUN, IMPORT_TEST_EXAMPLES, inputCode, recipeOf } from "./input_code.js";
 import { comment } from "./comments.js";
 
 const NUMPY = "import numpy as np";
+const RETENTION_NAMES = "RETENTION_MEASURES, memory_retention, to_double";
 
-/** Lines that open the model and trace what it reads, by the name `record`. */
+/** Lines that load the model and trace a forward pass: `record`. */
 function traceCode(run, params, kinds = null) {
   const { imports, lines, args } = inputCode(run, params);
-  return { imports: [SEQ2SEE, ...imports], lines: [loadModel(run), ...lines, assignCall("record", "model.trace", [...args, kinds])] };
+  const trace = assignCall("record", "model.trace", [...args, kinds]);
+  return { imports: [SEQ2SEE, ...imports], lines: [loadModel(run), ...lines, trace] };
 }
 
-/** What the view "Attention" shows: the weights of one head, or of all fused, as `weights`; and where one token looks. */
-export function attentionCode({ app: { run, state }, params, about, layers, place_: { layer: place, head }, shown }, query) {
+/** The view "Attention": the `weights` of one head, or of all heads, fused; and the weights of one query. */
+export function attentionCode({ app: { run, state }, params, info, layers, selection, visible }, query) {
+  const { layer: number, head } = selection;
   const { imports, lines } = traceCode(run, params);
-  const { name, rows, columns } = layers[place];
-  const isHidden = (side) => state.hide_special && about.special[side]?.some(Boolean);
-  const heads = state.heads === "all" && !shown.all ? "one" : state.heads;
-  const fused = { mean: "look.values.mean(axis=0)", max: "look.values.max(axis=0)", all: "look.values" }[heads];
-  const taken = fused ? `weights = ${fused}` : `weights = look.values[${head}]`;
+  const { name, rows, columns } = layers[number];
+  const isHidden = (side) => state.hide_special && info.special[side]?.some(Boolean);
+  const heads = state.heads === "all" && !visible.all ? "one" : state.heads;
+  const fused = { mean: "signal.values.mean(axis=0)", max: "signal.values.max(axis=0)", all: "signal.values" }[heads];
+  const weights = `weights = ${fused ?? `signal.values[${head}]`}`;
   const note = heads === "all" ? comment("all_heads") : heads === "one" ? comment("head", { number: head + 1 }) : "";
-  const kept = (side) => `[not each for each in record.special[${text(side)}]]`;
+  const shown = (side) => `[not each for each in record.special[${text(side)}]]`;
   return python(imports, [
     lines,
-    assignCall("look", "record.find", [text(name), '"attention"']),
-    note ? withComment(taken, note) : taken,
-    isHidden(rows) ? `weights = weights[..., ${kept(rows)}, :]` : null,
-    isHidden(columns) ? `weights = weights[..., ${kept(columns)}]` : null,
-    state.transposed && state.shows === "matrix" ? withComment("weights = weights.T", comment("queries_down")) : null,
-    "print(record.written(look), record.tokens[look.looks_at])",
+    assignCall("signal", "record.find", [text(name), '"attention"']),
+    note ? withComment(weights, note) : weights,
+    isHidden(rows) ? `weights = weights[..., ${shown(rows)}, :]` : null,
+    isHidden(columns) ? `weights = weights[..., ${shown(columns)}]` : null,
+    state.transposed && state.display === "matrix" ? withComment("weights = weights.T", comment("queries_down")) : null,
+    "print(record.query_tokens(signal), record.tokens[signal.key_side])",
     "print(weights.round(3))",
-    withComment(`print(look.values[:, ${query}].round(3))`, comment("one_token", { token: about.tokens[rows][query] })),
+    withComment(`print(signal.values[:, ${query}].round(3))`, comment("one_token", { token: info.tokens[rows][query] })),
   ]);
 }
 
-/** How spread every head looks, and how far: `measures`, one entry for each attention. */
+/** The entropy and the distance of all heads: `measures`, one entry for each attention layer. */
 export function measuresCode(run, params, grid) {
   const { imports, lines } = traceCode(run, params);
-  const far = grid ? `patch_distance(look.values, record.grid)` : "distance(look.values)";
-  return python([...imports, `from seq2see.inspection.measures import ${grid ? "entropy, patch_distance" : "distance, entropy"}`], [
+  const distance = grid ? "patch_distance(signal.values, record.grid)" : "distance(signal.values)";
+  const names = grid ? "entropy, patch_distance" : "distance, entropy";
+  return python([...imports, `from seq2see.inspection.attention_measures import ${names}`], [
     lines,
     "measures = {}",
-    'for look in record.of("attention"):',
-    "    measures[look.name] = [entropy(look.values).mean(-1)]",
-    grid ? '    if look.side == "source" and not look.across:' : "    if not look.across:",
-    `        measures[look.name].append(${far}.mean(-1))`,
+    'for signal in record.of("attention"):',
+    "    measures[signal.name] = [entropy(signal.values).mean(-1)]",
+    grid ? '    if signal.side == "source" and not signal.is_cross_attention:' : "    if not signal.is_cross_attention:",
+    `        measures[signal.name].append(${distance}.mean(-1))`,
     "print(measures)",
   ]);
 }
 
-/** How well every head that looks at the source aligns words: `errors`, by the true alignment of a test pair. */
+/** The alignment error rates of all cross-attention heads for a test example with a gold alignment: `errors`. */
 export function alignmentCode(run, params) {
   const { imports, lines } = traceCode(run, params);
-  return python([...imports, "from seq2see.inspection.measures import alignment_error", "from seq2see.metrics.alignment import Gold",
-    IMPORT_FIND_RUN, IMPORT_TEST_EXAMPLES], [
+  return python([...imports, "from seq2see.inspection.attention_measures import alignment_error",
+    "from seq2see.metrics.alignment import GoldAlignment", IMPORT_FIND_RUN, IMPORT_TEST_EXAMPLES], [
     lines,
     recipeOf(run),
     assignText("source", params.text),
     assignText("target", params.target),
-    "pairs = [each for each in judged_on(recipe) if each.source == source]",
-    "pair = next(each for each in pairs if each.target == target)",
-    "truth = Gold.of(pair.links, pair.possible)",
+    "examples = [each for each in evaluation_examples(recipe) if each.source == source]",
+    "example = next(each for each in examples if each.target == target)",
+    "gold = GoldAlignment.of(example.sure_links, example.possible_links)",
     withComment("words = [", comment("word_of_token")),
-    "    [*model.tokenizers.source.piece_words(pair.source, pair.source_words), None],",
-    "    [*model.tokenizers.target.piece_words(pair.target, pair.target_words), None],",
+    "    [*model.tokenizers.source.word_ids(example.source, example.source_words), None],",
+    "    [*model.tokenizers.target.word_ids(example.target, example.target_words), None],",
     "]",
     "errors = {}",
-    'for look in [each for each in record.of("attention") if each.across]:',
-    "    errors[look.name] = [alignment_error(head, *words, truth) for head in look.values]",
+    'for signal in [each for each in record.of("attention") if each.is_cross_attention]:',
+    "    errors[signal.name] = [alignment_error(head, *words, gold) for head in signal.values]",
     "print(errors)",
   ]);
 }
 
-/** One head computed by hand: `weights` and `output` of one query. */
-export function singleHeadCode({ app: { run, state }, params, layers, layer: place, query, own }, changes) {
+/** The attention of one head, computed step by step: `weights` and `output` of one query. */
+export function singleHeadCode({ app: { run, state }, params, layers, layer: layerNumber, query, original }, edits) {
   const { scaled, masked } = state;
-  const layer = layers[place];
+  const layer = layers[layerNumber];
   const head = Math.min(Math.max(state.head, 0), layer.heads - 1);
   const { imports, lines } = traceCode(run, params, "kinds=ATTENTION_INPUTS");
   const divide = layer.score_function === "scaled-dot" && scaled ? " / np.sqrt(queries.shape[-1])" : "";
   const scores = layer.score_function === "additive"
-    ? 'scores = np.tanh(queries[query] + keys) @ parts["vector"]' : `scores = keys @ queries[query]${divide}`;
-  const whole = (kind) => `${kind} = np.broadcast_to(parts["${kind}"], parts["attention"].shape)[${head}, query]`;
+    ? 'scores = np.tanh(queries[query] + keys) @ arrays["score_vector"]' : `scores = keys @ queries[query]${divide}`;
+  const broadcast = (name, kind) => `${name} = np.broadcast_to(arrays["${kind}"], arrays["attention"].shape)[${head}, query]`;
   const names = { q: "queries", k: "keys", v: "values" };
   return python([...imports, NUMPY, "from seq2see.inspection.trace import ATTENTION_INPUTS"], [
     lines,
     assignText("name", layer.name),
-    "parts = {each.kind: each.values for each in record.signals if each.name == name}",
-    `queries, keys, values = (parts[kind][${head}] for kind in ("query", "key", "value"))`,
-    changes.map(({ part, row: line, column, value }) =>
-      withComment(`${names[part]}[${line}, ${column}] = ${number(value)}`, comment("own_number"))),
+    "arrays = {each.kind: each.values for each in record.signals if each.name == name}",
+    `queries, keys, values = (arrays[kind][${head}] for kind in ("query", "key", "value"))`,
+    edits.map(({ part, row, column, value }) =>
+      withComment(`${names[part]}[${row}, ${column}] = ${number(value)}`, comment("edited"))),
     `query = ${query}`,
-    layer.score_function === "scaled-dot" && !scaled ? withComment(scores, comment("no_division", { head_dim: layer.head_dim })) : scores,
-    own.bias.values.length ? [whole("bias"), "scores = scores + lean"] : null,
-    masked ? [whole("attention_mask"), "scores = np.where(allowed > 0, scores, -np.inf)"] : `# ${comment("no_mask")}`,
+    layer.score_function === "scaled-dot" && !scaled ? withComment(scores, comment("no_scale", { head_dim: layer.head_dim })) : scores,
+    original.bias.values.length ? [broadcast("bias", "attention_bias"), "scores = scores + bias"] : null,
+    masked ? [broadcast("mask", "attention_mask"), "scores = np.where(mask > 0, scores, -np.inf)"] : `# ${comment("no_mask")}`,
     "weights = np.exp(scores - scores.max())",
     "weights = weights / weights.sum()",
     "output = weights @ values",
@@ -102,50 +106,50 @@ export function singleHeadCode({ app: { run, state }, params, layers, layer: pla
   ]);
 }
 
-const SORTED = {
+const SORT_KEYS = {
   mean: "-states.sum(axis=0)",
   change: "-np.abs(np.diff(states, axis=0)).sum(axis=0)",
-  coalesced: "np.abs(states).argmax(axis=0)",
+  peak: "np.abs(states).argmax(axis=0)",
 };
 
-/** What one cell did at each time: `states` (time, unit), the units in the order that is shown. */
-export function statesCode(run, params, { cell, shows, sort }) {
+/** A signal of one cell: `states` (time, unit), with the units in the displayed order. */
+export function statesCode(run, params, { cell, signal, sort }) {
   const { imports, lines } = traceCode(run, params, 'kinds=("hidden", "gate")');
-  const kind = ["hidden", "cell"].includes(shows) ? "hidden" : "gate";
-  const part = shows === "hidden" ? null : text(shows);
-  return python([...imports, sort in SORTED ? NUMPY : null], [
+  const kind = ["hidden", "cell"].includes(signal) ? "hidden" : "gate";
+  const component = signal === "hidden" ? null : text(signal);
+  return python([...imports, sort in SORT_KEYS ? NUMPY : null], [
     lines,
-    assignCall("states", "record.find", [text(cell.name), text(kind), part], ".values"),
-    sort in SORTED ? [`order = np.argsort(${SORTED[sort]}, kind="stable")`, "states = states[:, order]"] : null,
+    assignCall("states", "record.find", [text(cell.name), text(kind), component], ".values"),
+    sort in SORT_KEYS ? [`order = np.argsort(${SORT_KEYS[sort]}, kind="stable")`, "states = states[:, order]"] : null,
     `print(record.tokens[${text(cell.side)}])`,
     "print(states.T.round(3))",
   ]);
 }
 
-/** What is left of one word at each time: `left` (way, time). */
+/** The influence of one token at each time: `influence` (measure, time). */
 export function influenceCode(run, params, { cell, word }) {
   const { imports, lines, args } = inputCode(run, params);
-  return python([SEQ2SEE, ...imports, "from seq2see.inspection.memories import LEFT, in_double, what_is_left"], [
+  return python([SEQ2SEE, ...imports, `from seq2see.inspection.recurrent_memory import ${RETENTION_NAMES}`], [
     loadModel(run),
     lines,
-    assignCall("reading", "model.reading", [args[0], args[1] ?? "None"]),
-    withComment("module = in_double(model.module)", comment("in_double")),
-    assignCall("left", "what_is_left", ["module", "reading.batch", text(cell.name), String(word)]),
-    "for way, values in zip(LEFT, left):",
-    "    print(way, values.round(4))",
+    assignCall("named", "model.named_batch", [args[0], args[1] ?? "None"]),
+    withComment("module = to_double(model.module)", comment("in_double")),
+    assignCall("influence", "memory_retention", ["module", "named.batch", text(cell.name), String(word)]),
+    "for measure, values in zip(RETENTION_MEASURES, influence):",
+    "    print(measure, values.round(4))",
   ]);
 }
 
-/** One context vector against what attention gives at each step: `found`. */
+/** The context vectors of attention compared with one fixed context vector: `comparison`. */
 export function contextsCode(run, params) {
   const { imports, lines, args } = inputCode(run, params);
-  return python([SEQ2SEE, ...imports, "from seq2see.inspection.memories import contexts"], [
+  return python([SEQ2SEE, ...imports, "from seq2see.inspection.recurrent_memory import compare_contexts"], [
     loadModel(run),
     lines,
-    assignCall("reading", "model.reading", [args[0], args[1] ?? "None"]),
-    "found = contexts(model.module, reading.batch)",
-    'print(reading.tokens["written"])',
-    "print(found.told.round(3), found.without.round(3))",
-    "print(found.summary.round(3), found.steps.round(3))",
+    assignCall("named", "model.named_batch", [args[0], args[1] ?? "None"]),
+    "comparison = compare_contexts(model.module, named.batch)",
+    'print(named.tokens["labels"])',
+    "print(comparison.with_attention.round(3), comparison.without_attention.round(3))",
+    "print(comparison.fixed_context.round(3), comparison.attention_contexts.round(3))",
   ]);
 }

@@ -27,7 +27,7 @@ export function bars(options) {
   const height = labels.length * (HEIGHT + GAP);
   const role = onPick ? "group" : "img";
   const attributes = { viewBox: `0 0 ${width} ${Math.max(height, 1)}`, class: narrow ? "bars narrow-bars" : "bars" };
-  const svg = draw("svg", { ...attributes, role: role, "aria-label": name });
+  const svg = draw("svg", { ...attributes, role, "aria-label": name });
   labels.forEach((_, index) => {
     const valueText = format(values[index]);
     const parts = barOf({ label: readableLabels[index], value: values[index], valueText, margin, scale, index, colors, chosen });

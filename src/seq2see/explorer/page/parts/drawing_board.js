@@ -75,7 +75,8 @@ class Board {
       for (const each of event.target.parentElement.children) each.setAttribute("aria-pressed", String(each === event.target));
     };
     const index = PEN_COLORS.indexOf(color) + 1;
-    const properties = { type: "button", class: "pen-color", style: { background: color }, "aria-pressed": String(color === this.penColor) };
+    const pressed = String(color === this.penColor);
+    const properties = { type: "button", class: "pen-color", style: { background: color }, "aria-pressed": pressed };
     return make("button", { ...properties, "aria-label": t("pen_number", { number: index }), on: { click: select } });
   }
 

@@ -75,7 +75,8 @@ export function labelMargins(rows, columns) {
   const context = make("canvas").getContext("2d");
   context.font = `${SIZE}px ${FONT}`;
   const width = (texts) => {
-    const sample = texts.length > MAX_MEASURED_LABELS ? texts.filter((_, index) => index % Math.ceil(texts.length / MAX_MEASURED_LABELS) === 0) : texts;
+    const step = Math.ceil(texts.length / MAX_MEASURED_LABELS) || 1;
+    const sample = texts.filter((_, index) => index % step === 0);
     return Math.min(Math.max(...sample.map((text) => context.measureText(text).width), 10), MAX_LABEL_WIDTH) + 10;
   };
   return { left: width(rows), top: width(columns) };
@@ -187,6 +188,7 @@ function drawRotated(context, text, x, y) {
 function shortened(context, text) {
   if (context.measureText(text).width <= MAX_LABEL_WIDTH) return text;
   let characters = [...text];
-  while (characters.length > 1 && context.measureText(`${characters.join("")}…`).width > MAX_LABEL_WIDTH) characters = characters.slice(0, -1);
+  const isTooWide = () => context.measureText(`${characters.join("")}…`).width > MAX_LABEL_WIDTH;
+  while (characters.length > 1 && isTooWide()) characters = characters.slice(0, -1);
   return `${characters.join("")}…`;
 }

@@ -65,7 +65,8 @@ export function imageElement(pixels, name) {
     return canvas;
   });
   const numbered = frames.map((canvas, frame) => make("span", {}, canvas, make("small", {}, frame + 1)));
-  const attributes = frames.length > 1 ? { class: "frames", style: { "--columns": Math.min(frames.length, FRAMES_PER_ROW) } } : { class: "frame" };
+  const columns = Math.min(frames.length, FRAMES_PER_ROW);
+  const attributes = frames.length > 1 ? { class: "frames", style: { "--columns": columns } } : { class: "frame" };
   const row = make("div", { ...attributes, role: "img", "aria-label": name }, ...(frames.length > 1 ? numbered : frames));
   row.viewData = { pixels: pixels.values, frames: frames.length };
   return row;
@@ -101,7 +102,8 @@ function imageBox(app, redraw) {
   const format = (value) => `${value + 1} / ${count}`;
   const box = slider(app, "number", { name: app.t(video ? "video" : "image"), to: app.state.number, format, redraw: onNumber });
   drawInput().catch(app.showError);
-  return { controls: [box, fileInput(app, redrawAll)], element: container, redraw: onNumber, params, truth: async () => (await drawInput()).truth };
+  const truth = async () => (await drawInput()).truth;
+  return { controls: [box, fileInput(app, redrawAll)], element: container, redraw: onNumber, params, truth };
 }
 
 function truthNote(app, { truth }) {

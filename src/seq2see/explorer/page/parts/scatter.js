@@ -195,7 +195,8 @@ class Scatter {
       const along = (left - x) * dx + (top - y) * dy;
       const offAxis = Math.abs((left - x) * dy) + Math.abs((top - y) * dx);
       const distance = along + 2 * offAxis;
-      if (index !== this.hovered && along > 0.5 && offAxis <= 2 * along && distance < minDistance) [minDistance, nearest] = [distance, index];
+      const isInDirection = index !== this.hovered && along > 0.5 && offAxis <= 2 * along;
+      if (isInDirection && distance < minDistance) [minDistance, nearest] = [distance, index];
     }
     return nearest;
   }

@@ -17,12 +17,12 @@ export function tokenProbabilities(candidates, { temperature = 1, top_k = 0, top
   const { ids, rest } = candidates;
   const scores = candidates.scores.map((score, index) => (candidates.already_generated[index] ? score * repetition_penalty : score));
   // Subtract the largest score first, so that a small temperature cannot cause an overflow.
-  const maxScore = Math.max(...scores, rest.highest ?? -Infinity);
+  const maxScore = Math.max(...scores, rest.max_score ?? -Infinity);
   const weights = scores.map((score) => Math.exp((score - maxScore) / temperature));
   const byScore = (first, second) => scores[second] - scores[first] || ids[first] - ids[second];
   const order = scores.map((_, index) => index).sort(byScore);
   // The number of listed tokens that are more probable than every token of the rest.
-  const listedCount = rest.count ? order.filter((index) => scores[index] >= rest.highest).length : order.length;
+  const listedCount = rest.count ? order.filter((index) => scores[index] >= rest.max_score).length : order.length;
 
   let remaining = order;
   let restProbability = rest.count ? Math.exp(logsumexpAt(rest, temperature) - maxScore / temperature) : 0;
@@ -62,5 +62,5 @@ function nucleus(weights, restProbability, mass) {
 function logsumexpAt(rest, temperature) {
   const index = rest.temperatures.findIndex((each) => Math.abs(each - temperature) < 1e-9);
   if (index < 0) throw new RangeError(`the rest is not known at temperature ${temperature}`);
-  return rest.sums[index] ?? -Infinity;
+  return rest.logsumexps[index] ?? -Infinity;
 }

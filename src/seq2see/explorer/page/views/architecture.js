@@ -205,7 +205,8 @@ async function drawSource(details, app) {
   if (!block) return fill(details, make("p", { class: "note" }, app.t("choose")));
   const { kind, sources } = await app.fetchJson("architecture/source", { run: app.run.id, block: name });
   const [formulaText, citation] = FORMULAS[kind] ?? [];
-  const children = [make("h2", {}, make("code", {}, kind)), formulaText && formula(formulaText), citation && make("p", { class: "note" }, citation)];
+  const reference = citation && make("p", { class: "note" }, citation);
+  const children = [make("h2", {}, make("code", {}, kind)), formulaText && formula(formulaText), reference];
   if (!sources.length) children.push(make("p", { class: "note" }, app.t("torch_module", { kind })));
   for (const [index, source] of sources.entries()) {
     if (index) children.push(make("h3", {}, app.t("base_class", source)));

@@ -79,7 +79,8 @@ class DecodeView {
     fill(this.settings, ...(app.state.strategy === "beam"
       ? [settingSlider("num_beams", 1, 8, 1), length_penalty, alpha]
       : [settingSlider("temperature", 0.05, 2, 0.05, (value) => value.toFixed(2)), settingSlider("top_k", 0, 200, 1, formatAll),
-          settingSlider("top_p", 0.01, 1, 0.01, (value) => (value === 1 ? app.t("all") : value.toFixed(2))), settingSlider("seed", 0, 99, 1)]));
+          settingSlider("top_p", 0.01, 1, 0.01, (value) => (value === 1 ? app.t("all") : value.toFixed(2))),
+          settingSlider("seed", 0, 99, 1)]));
   }
 
   /** The fields of the requests of all strategies. */

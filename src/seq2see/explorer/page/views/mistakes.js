@@ -148,7 +148,8 @@ async function draw(parts, split, app) {
 async function drawForecasts(container, split, app) {
   const { shape: [, count], values } = await app.fetchArray("mistakes/forecasts", { run: app.run.id, split: split.name });
   const [x, truth, forecast] = [0, 1, 2].map((part) => Array.from(values.subarray(part * count, (part + 1) * count)));
-  const lines = [[truth, "value_"], [forecast, "forecast_"]].map(([y, key], index) => ({ name: app.t(key), x, y, color: LINE_COLORS[index] }));
+  const series = [[truth, "value_"], [forecast, "forecast_"]];
+  const lines = series.map(([y, key], index) => ({ name: app.t(key), x, y, color: LINE_COLORS[index] }));
   const chart = lineChart({ name: app.t("forecasts"), lines, xName: app.t("time") });
   fill(container, make("div", { class: "narrow" }, chart.element, legend(lines)));
   app.addDownload({ name: app.t("forecasts"), figure: chart.svg, table: chart.table });

@@ -123,7 +123,7 @@ class PositionsView {
     map.canvas.dataset.plot = "distances";
     app.addDownload({ name: app.t("distances"), figure: map.figure, table: map.table });
     queueMicrotask(() => map.layOut());
-    return [make("h3", {}, app.t("distances")), make("p", { class: "note" }, app.t("distances ?help")), map.element];
+    return [make("h3", {}, app.t("distances")), make("p", { class: "note" }, app.t("distances_help")), map.element];
   }
 
   async drawTables() {
@@ -152,7 +152,8 @@ class PositionsView {
     const table = await app.fetchArray("positions/table", body);
     const similarity = await app.fetchArray("positions/similarity", body);
     const gridWidth = grid ? Math.round(Math.sqrt(similarity.shape[0])) : 0;
-    app.showCode({ name: app.t("position_encoding"), python: positionTableCode(app.run, { ...body, length: gridWidth || similarity.shape[0] }) });
+    const settings = { ...body, length: gridWidth || similarity.shape[0] };
+    app.showCode({ name: app.t("position_encoding"), python: positionTableCode(app.run, settings) });
     const nameOf = (index) => (grid ? `${Math.floor(index / gridWidth) + 1},${(index % gridWidth) + 1}` : String(index));
     const names = Array.from({ length: similarity.shape[0] }, (_, index) => nameOf(index));
     const numbers = (count) => Array.from({ length: count }, (_, index) => String(index + 1));
@@ -167,8 +168,8 @@ class PositionsView {
     const axes = { rotary: "axes_angles", alibi: "axes_alibi" }[side.kind] ?? "axes_table";
     const parts = [make("h3", {}, app.t(`table_${side.kind}`)), make("p", { class: "note" }, app.t(axes)), tableMap.element];
     if (side.kind === "alibi") return parts;
-    const similarityMap = heatMap({ name: app.t("similarity"), rows: names, columns: names, values: similarity.values, diverging: true, max: 1,
-      onPoint: (cell) => cell && this.showPosition(cell.row) });
+    const similarityMap = heatMap({ name: app.t("similarity"), rows: names, columns: names, values: similarity.values, diverging: true,
+      max: 1, onPoint: (cell) => cell && this.showPosition(cell.row) });
     similarityMap.canvas.dataset.plot = "similarity";
     app.addDownload({ name: app.t("similarity"), figure: similarityMap.figure, table: similarityMap.table });
     this.shownMaps.push(similarityMap);

@@ -100,8 +100,8 @@ class RecurrentView {
     });
     const diverging = SIGNED.has(signal);
     const name = `${this.cellName(cell)} · ${app.t(`signal_${signal}`)}`;
-    const map = heatMap({ name, rows: order.map((unit) => String(unit + 1)), columns: this.tokens, values: reordered, diverging, stretch: true,
-      max: signal === "cell" ? null : 1 });
+    const map = heatMap({ name, rows: order.map((unit) => String(unit + 1)), columns: this.tokens, values: reordered, diverging,
+      stretch: true, max: signal === "cell" ? null : 1 });
     map.canvas.dataset.plot = "states";
     fill(this.states, make("h2", {}, name), make("p", { class: "note" }, app.t(`about_${signal}`)), map.element);
     map.layOut();

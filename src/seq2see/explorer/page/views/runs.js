@@ -1,4 +1,4 @@
-/** How training went: the curves of one run or several over each other, live while they train, and their samples. */
+/** The view "Runs": training curves of one or several runs, updated while they train, and sample outputs. */
 
 import { curvesCode, samplesCode } from "../code/run_code.js";
 import { row, slider, toggle } from "../parts/controls.js";
@@ -10,43 +10,42 @@ import { movingAverage } from "../parts/smoothing.js";
 const strings = {
   en: {
     title: "Runs",
-    hint: "Find where the dashed line stops falling: from there on the model only learns its examples by heart.",
+    hint: "Find the step where the dashed line stops falling: from there on the model overfits.",
     help_text:
-      "How training went, step by step. The loss is what training makes small: solid on the training data, dashed on " +
-      "validation data that the model is not trained on. When the dashed line rises while the solid one falls, the model " +
-      "learns its examples by heart; that the solid one lies higher is usual, as dropout and smoothed labels make " +
-      "training harder than the test. Faint lines are the figures as noted, bold ones their moving mean. A run that is " +
-      "still training goes on growing here. Below: the same validation examples at every evaluation; marked words are " +
-      "not in the reference.",
-    overlay: "runs shown",
+      "The curves of training. Solid: the loss on the training data; dashed: the loss on the validation data. If the dashed " +
+      "line rises while the solid one falls, the model overfits. A higher training loss is common, as dropout and label " +
+      "smoothing are only used in training. Faint lines are the recorded values, bold lines their moving average. The curves " +
+      "of a run in progress are updated. Below: the outputs for the same validation examples at every evaluation; " +
+      "highlighted words are not in the reference.",
+    overlay: "runs",
     loss: "loss (dashed: validation)",
-    valid_accuracy: "right guesses on validation data",
+    valid_accuracy: "validation accuracy",
     learning_rate: "learning rate",
-    grad_norm: "gradient norm, before clipping",
+    grad_norm: "gradient norm before clipping",
     tokens_per_second: "tokens per second",
     smoothing: "smoothing, % of the run",
     log: "logarithmic",
     step: "step",
     train: "train",
     valid: "valid",
-    samples: "The same examples, step by step",
+    samples: "Sample outputs",
     at: "at step",
     source: "source",
     reference: "reference",
     output: "output",
-    nothing: "Nothing is noted yet.",
-    thinned: "Of {all} lines that were noted, {kept} are drawn: of every stretch the lowest and the highest of each figure.",
+    no_metrics: "No metrics are recorded yet.",
+    downsampled: "{kept} of {all} records are drawn: the minimum and the maximum of each metric in every interval.",
   },
   zh: {
     title: "训练过程",
-    hint: "找到虚线不再下降的地方：从那里起，模型只是在死记训练样例。",
+    hint: "找到虚线不再下降的地方：从那里起，模型过拟合。",
     help_text:
-      "训练一步步进行的情况。训练要减小的是损失：实线为训练数据，虚线为不参与训练的验证数据。若虚线上升而实线下降，" +
-      "模型就是在死记硬背；实线更高并不奇怪：随机失活和标签平滑使训练比考试更难。浅色线为记录的原值，粗线为滑动平均。仍在训练的会在这里继续增长。下方是每次评测时的同一批验证样例；" +
-      "标出的词不在参考译文中。",
+      "训练曲线。实线：训练数据上的损失；虚线：验证数据上的损失。若虚线上升而实线下降，模型就过拟合了。" +
+      "训练损失较高很常见，因为 dropout（暂退法）和标签平滑只用于训练。浅色线为记录的值，粗线为滑动平均。" +
+      "正在进行的训练会继续更新。下方是每次评测时同一批验证样例的输出；标出的词不在参考译文中。",
     overlay: "显示的训练",
     loss: "损失（虚线为验证集）",
-    valid_accuracy: "验证集上猜对的比例",
+    valid_accuracy: "验证集准确率",
     learning_rate: "学习率",
     grad_norm: "梯度范数（裁剪之前）",
     tokens_per_second: "每秒词元数",
@@ -55,18 +54,18 @@ const strings = {
     step: "步",
     train: "训练",
     valid: "验证",
-    samples: "同样的例子，不同的阶段",
+    samples: "样例输出",
     at: "第几步",
     source: "原文",
     reference: "参考",
     output: "输出",
-    nothing: "尚无记录。",
-    thinned: "共记录 {all} 行，图中画出 {kept} 行：每一小段中各项指标的最低和最高值。",
+    no_metrics: "尚无记录。",
+    downsampled: "共 {all} 条记录，画出 {kept} 条：每一小段中各项指标的最小值和最大值。",
   },
 };
 
-const POLL_INTERVAL = 3000; // milliseconds between two looks at a run that is training
-const MAX_LINES = 20_000; // lines: a run that has grown by so many while one looked is asked for as a whole again
+const POLL_INTERVAL = 3000; // milliseconds between two requests for the metrics of a run in progress
+const MAX_LINES = 20_000; // cached records; beyond that, all metrics are requested again
 const CHARTS = ["loss", "valid_accuracy", "learning_rate", "grad_norm", "tokens_per_second"];
 
 export const view = {
@@ -74,7 +73,7 @@ export const view = {
   strings,
   state: { others: "", smoothing: 2, log: true, step: -1 },
 
-  async show(place, app) {
+  async show(container, app) {
     const panel = { curves: new Map(), charts: make("div", { class: "charts" }), samples: make("div", {}) };
     panel.step = make("div", {});
     const redraw = coalesced(() => redrawCharts(app, panel));
@@ -83,14 +82,14 @@ export const view = {
       toggle(app, "log", { name: app.t("log"), redraw }),
     );
     const overlay = app.runs.length > 1 ? overlays(app, redraw) : "";
-    fill(place, overlay, controls, panel.charts, make("h2", {}, app.t("samples")), panel.step, panel.samples);
+    fill(container, overlay, controls, panel.charts, make("h2", {}, app.t("samples")), panel.step, panel.samples);
     await redraw();
     await redrawSamples(app, panel);
     poll(app, panel, redraw);
   },
 };
 
-/** The run of the page first, then those laid over it. */
+/** The run of the page, and the runs selected in addition. */
 function selectedRuns(app) {
   const others = app.state.others.split(",");
   return [app.run, ...app.runs.filter((run) => run !== app.run && others.includes(run.id))];
@@ -116,18 +115,18 @@ function overlays(app, redraw) {
   return make("fieldset", { class: "legend" }, make("legend", {}, app.t("overlay")), ...boxes);
 }
 
-/** Ask what a run has noted since the last time; a run that was taken back to an earlier step tells all again. */
+/** Request new records of a run; if the run was reset to an earlier step, the response contains all records. */
 async function refresh(app, panel, run) {
-  const known = panel.curves.get(run.id);
-  const answer = await app.fetchJson("runs/metrics", { run: run.id, since: known && known.lines.length < MAX_LINES ? known.next : 0 });
-  const before = answer.first ? known : { lines: [], meanLines: [] };
-  const lines = [...before.lines, ...answer.lines];
-  const meanLines = [...before.meanLines, ...(answer.means ?? answer.lines)];
-  panel.curves.set(run.id, { ...answer, lines, meanLines, curves: curvesOf([...lines, ...answer.timing]), means: curvesOf(meanLines) });
-  return answer.next !== known?.next || answer.finished !== known?.finished;
+  const cached = panel.curves.get(run.id);
+  const response = await app.fetchJson("runs/metrics", { run: run.id, since: cached && cached.lines.length < MAX_LINES ? cached.next : 0 });
+  const previous = response.first ? cached : { lines: [], meanLines: [] };
+  const lines = [...previous.lines, ...response.lines];
+  const meanLines = [...previous.meanLines, ...(response.means ?? response.lines)];
+  panel.curves.set(run.id, { ...response, lines, meanLines, curves: curvesOf([...lines, ...response.timing]), means: curvesOf(meanLines) });
+  return response.next !== cached?.next || response.finished !== cached?.finished;
 }
 
-/** Each figure that is drawn, as steps and values. */
+/** Each metric that is drawn, as steps and values. */
 function curvesOf(lines) {
   const curves = {};
   for (const name of [...CHARTS, "valid_loss"]) {
@@ -142,14 +141,14 @@ async function redrawCharts(app, panel) {
   const charts = CHARTS.map((name) => chartOf(app, panel, name)).filter(Boolean);
   const drawn = [...CHARTS, "valid_loss"].filter((name) => selectedRuns(app).some((run) => panel.curves.get(run.id).curves[name]));
   app.showCode({ name: app.t("title"), python: curvesCode(selectedRuns(app), drawn, app.state.smoothing) });
-  fill(panel.charts, ...(charts.length ? charts : [make("p", { class: "note" }, app.t("nothing"))]), thinningNote(app, panel));
+  fill(panel.charts, ...(charts.length ? charts : [make("p", { class: "note" }, app.t("no_metrics"))]), downsamplingNote(app, panel));
 }
 
-/** What is said of a run that has noted more than is drawn. */
-function thinningNote(app, panel) {
+/** A note for a run with more records than are drawn. */
+function downsamplingNote(app, panel) {
   const { next, lines } = panel.curves.get(app.run.id);
   const [all, kept] = [next, lines.length].map((count) => count.toLocaleString("en"));
-  return next > lines.length ? make("p", { class: "note" }, app.t("thinned", { all, kept })) : null;
+  return next > lines.length ? make("p", { class: "note" }, app.t("downsampled", { all, kept })) : null;
 }
 
 function chartOf(app, panel, name) {
@@ -158,67 +157,67 @@ function chartOf(app, panel, name) {
   const title = app.t(name);
   const log = app.state.log && (name === "loss" || name === "grad_norm");
   const chart = lineChart({ name: title, lines, xName: app.t("step"), log, from: name === "tokens_per_second" ? 0 : null });
-  chart.svg.dataset.curve = name;
+  chart.svg.dataset.metric = name;
   app.addDownload({ name: title, figure: chart.svg, table: chart.table });
   return chart.element;
 }
 
-function linesOf(app, known, run, name) {
+function linesOf(app, cached, run, name) {
   const color = colorOf(app, run);
   const lines = [];
-  const curve = known.curves[name];
+  const curve = cached.curves[name];
   if (curve) {
     const noisy = name === "loss" || name === "grad_norm";
-    const meanLines = noisy && app.state.smoothing ? known.means[name] : curve;
+    const meanLines = noisy && app.state.smoothing ? cached.means[name] : curve;
     const values = noisy ? movingAverage(meanLines.values, app.state.smoothing) : curve.values;
     if (noisy && app.state.smoothing) lines.push({ name: run.name, x: curve.steps, y: curve.values, color, faint: true });
     lines.push({ name: name === "loss" ? `${run.name} ${app.t("train")}` : run.name, x: meanLines.steps, y: values, color });
   }
-  const valid = name === "loss" && known.curves.valid_loss;
+  const valid = name === "loss" && cached.curves.valid_loss;
   if (valid) lines.push({ name: `${run.name} ${app.t("valid")}`, x: valid.steps, y: valid.values, color, dashed: true });
   return lines;
 }
 
-/** The examples of one evaluation, and a slider over all of them. */
+/** Draw the sample outputs of one evaluation, and a slider over all evaluations. */
 async function redrawSamples(app, panel) {
   const steps = panel.curves.get(app.run.id).samples;
-  if (!steps.length) return void fill(panel.samples, make("p", { class: "note" }, app.t("nothing")));
-  const place = { state: { place: Math.max(steps.indexOf(app.state.step), 0) }, fail: app.showError };
-  if (app.state.step < 0) place.state.place = steps.length - 1;
-  place.set = ({ place: wanted }) => {
-    place.state.place = wanted;
-    app.set({ step: steps[wanted] });
+  if (!steps.length) return void fill(panel.samples, make("p", { class: "note" }, app.t("no_metrics")));
+  const sliderApp = { state: { index: Math.max(steps.indexOf(app.state.step), 0) }, showError: app.showError };
+  if (app.state.step < 0) sliderApp.state.index = steps.length - 1;
+  sliderApp.set = ({ index }) => {
+    sliderApp.state.index = index;
+    app.set({ step: steps[index] });
   };
-  const redraw = coalesced(() => drawSamples(app, panel, steps[place.state.place]));
-  const told = (at) => steps[at].toLocaleString("en");
-  fill(panel.step, row(slider(place, "place", { name: app.t("at"), to: steps.length - 1, panel: told, redraw })));
+  const redraw = coalesced(() => drawSamples(app, panel, steps[sliderApp.state.index]));
+  const formatStep = (index) => steps[index].toLocaleString("en");
+  fill(panel.step, row(slider(sliderApp, "index", { name: app.t("at"), to: steps.length - 1, format: formatStep, redraw })));
   await redraw();
 }
 
 async function drawSamples(app, panel, step) {
   const { rows, marked } = await app.fetchJson("runs/samples", { run: app.run.id, step });
   app.showCode({ name: app.t("samples"), python: samplesCode(app.run, step) });
-  const heads = ["source", "reference", "output"].map((key) => make("th", {}, app.t(key)));
-  const lines = rows.map(([source, reference], place) => {
-    const output = marked[place].map(([text, isNew]) => (isNew ? make("mark", {}, text) : text));
+  const headers = ["source", "reference", "output"].map((key) => make("th", {}, app.t(key)));
+  const lines = rows.map(([source, reference], index) => {
+    const output = marked[index].map(([text, isNew]) => (isNew ? make("mark", {}, text) : text));
     return make("tr", {}, make("td", {}, source), make("td", {}, reference), make("td", {}, ...output));
   });
-  const table = make("table", { class: "samples" }, make("tr", {}, ...heads), ...lines);
+  const table = make("table", { class: "samples" }, make("tr", {}, ...headers), ...lines);
   fill(panel.samples, make("div", { class: "scroll" }, table));
-  app.addDownload({ name: app.t("samples"), figure: table, table: { columns: heads.map((head) => head.textContent), rows } });
+  app.addDownload({ name: app.t("samples"), figure: table, table: { columns: headers.map((head) => head.textContent), rows } });
 }
 
-/** Look again every few seconds while a run that is shown trains, and this view is open. */
+/** Request new metrics every few seconds while a selected run is in progress and this view is open. */
 async function poll(app, panel, redraw) {
   while (!app.signal.aborted) {
     const training = selectedRuns(app).filter((run) => !panel.curves.get(run.id)?.finished);
     await new Promise((resolve) => setTimeout(resolve, POLL_INTERVAL));
     if (app.signal.aborted || document.hidden || !training.length) continue;
     try {
-      const before = panel.curves.get(app.run.id).samples.length;
+      const previous = panel.curves.get(app.run.id).samples.length;
       const news = await Promise.all(training.map((run) => refresh(app, panel, run)));
       if (news.some(Boolean)) await redraw();
-      if (panel.curves.get(app.run.id).samples.length > before) await redrawSamples(app, panel);
+      if (panel.curves.get(app.run.id).samples.length > previous) await redrawSamples(app, panel);
     } catch (error) {
       return app.showError(error);
     }

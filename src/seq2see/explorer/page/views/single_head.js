@@ -47,8 +47,9 @@ class SingleHeadView {
       toggle(app, "scaled", { name: app.t("scaled"), redraw: this.recompute }),
       toggle(app, "masked", { name: app.t("masked"), redraw: this.recompute }),
     );
-    const halves = make("div", { class: "attention-page" }, make("div", {}, this.terms, this.output), this.all);
-    fill(this.container, this.input.element, this.selection, this.strip, this.toggles, this.notes, this.steps, halves, this.edit, this.matrices);
+    const columns = make("div", { class: "attention-page" }, make("div", {}, this.terms, this.output), this.all);
+    fill(this.container, this.input.element, this.selection, this.strip, this.toggles, this.notes, this.steps, columns,
+      this.edit, this.matrices);
     await this.redraw();
   }
 
@@ -213,32 +214,32 @@ class SingleHeadView {
 
   /** Show the table: a row for each key, a column for each step. */
   showSteps() {
-    const { app, current, modelWeights } = this;
+    const { app, current, modelWeights, original: { head_dim } } = this;
     const count = current.weights.length;
     const maxScore = Math.max(...current.biased.filter((_, key) => current.attention_mask[key]), -Infinity);
     const columns = [
       [app.t(this.original.score_function === "additive" ? "additive_score" : "score"), (key) => formatNumber(current.products[key], 4)],
-      scoreScale(this.original) === 1 ? null : [app.t("scaled_score", { head_dim: this.original.head_dim }), (key) => formatNumber(current.scaled[key], 4)],
+      scoreScale(this.original) === 1 ? null : [app.t("scaled_score", { head_dim }), (key) => formatNumber(current.scaled[key], 4)],
       current.bias ? [app.t("bias"), (key) => formatNumber(current.biased[key], 4)] : null,
       [app.t("after_mask"), (key) => app.t(current.attention_mask[key] ? "allowed" : "masked_out")],
       [app.t("exponential"), (key) => formatNumber(current.attention_mask[key] ? Math.exp(current.biased[key] - maxScore) : 0, 4)],
       [app.t("weight"), (key) => formatNumber(current.weights[key], 4)],
       [app.t("model_weight"), (key) => formatNumber(modelWeights[key], 4)],
     ].filter(Boolean);
-    const rowIndex = (key) => make("tr", { class: key === this.key ? "chosen" : null },
+    const tableRow = (key) => make("tr", { class: key === this.key ? "chosen" : null },
       make("th", {}, button(readable(this.names.keys[key]) || "∅", () => this.set({ key })), make("small", { class: "note" }, key + 1)),
       ...columns.map(([, cell]) => make("td", { class: "number" }, cell(key))));
     const heading = make("tr", {}, make("th", {}, app.t("key")), ...columns.map(([name]) => make("th", { class: "number" }, name)));
-    const table = make("table", { class: "single-head-table" }, heading, ...this.listed.map(rowIndex));
-    table.viewData = { keys: this.listed, products: current.products, scaled: current.scaled, weights: current.weights, model: modelWeights };
+    const table = make("table", { class: "single-head-table" }, heading, ...this.listed.map(tableRow));
+    const { products, scaled, biased, attention_mask, weights } = current;
+    table.viewData = { keys: this.listed, products, scaled, weights, model: modelWeights };
     const note = count > MAX_KEYS ? make("p", { class: "note" }, app.t("top_keys", { count, shown: MAX_KEYS })) : null;
     const title = app.t("steps", { token: readable(this.names.queries[this.query]) });
     fill(this.steps, make("h2", {}, title), make("div", { class: "scroll" }, table), note);
-    const { products, scaled, biased, attention_mask, weights } = current;
     const rows = weights.map((weight, key) =>
       [this.names.keys[key], products[key], scaled[key], biased[key], String(attention_mask[key]), weight, modelWeights[key]]);
     const headings = ["key", "score", "scaled_score", "bias", "after_mask", "weight", "model_weight"];
-    const columnNames = headings.map((name) => app.t(name, { head_dim: this.original.head_dim }));
+    const columnNames = headings.map((name) => app.t(name, { head_dim }));
     app.addDownload({ key: "steps", name: title, figure: table, table: { columns: columnNames, rows } });
   }
 

@@ -46,7 +46,7 @@ export const strings = {
     equal: "no changes: the largest difference from the model is {value}",
     differs: "changed: the largest difference from the model is {value}",
     entropy: "entropy of this row: {current} bits; in the model: {model} bits",
-    additive: "This is additive attention (Bahdanau et al. 2015): v · tanh(W q + U k). Q shows W q, K shows U k; the scores are not scaled.",
+    additive: "This is additive attention (Bahdanau et al. 2015): v · tanh(W q + U k), without scaling. Q shows W q, K shows U k.",
     dot: "This is dot-product attention (Luong et al. 2015): the scores are not scaled.",
   },
   zh: {

@@ -10,8 +10,8 @@ const MAX_KEYS = 40; // keys that are shown
 const IMAGE_SIZE = 260; // pixels
 
 export class TokenDetail {
-  constructor(query, app) {
-    Object.assign(this, { place: query, app, map: null, image: null, shownBody: "" });
+  constructor(container, app) {
+    Object.assign(this, { container, app, map: null, image: null, shownBody: "" });
     this.patches = make("div", { class: "attention-patches" });
   }
 
@@ -32,7 +32,8 @@ export class TokenDetail {
       if (hasDistance) measures.push(app.t("note_distance", { value: formatNumber(distance, 2) }));
       return make("li", {}, `${label(head)}: ${measures.join(", ")}`);
     });
-    const omittedNote = keys.length < keyCount ? make("p", { class: "note" }, app.t("top_keys", { shown: keys.length, of: keyCount })) : null;
+    const shownNote = app.t("top_keys", { shown: keys.length, of: keyCount });
+    const omittedNote = keys.length < keyCount ? make("p", { class: "note" }, shownNote) : null;
     fill(this.container, make("h2", {}, name), this.patches, this.map.element, omittedNote, make("ul", { class: "note" }, ...notes));
     app.addDownload({ name: app.t("one_token"), figure: this.map.figure, table: this.map.table });
   }
@@ -41,7 +42,8 @@ export class TokenDetail {
   async showImage(params, weights, grid) {
     const { app } = this;
     const body = imageRequest(params);
-    this.image ??= patchImage({ name: app.t("on_image"), displaySize: grid[0] > 1 ? IMAGE_SIZE : IMAGE_SIZE * 2 }); // the frames of a video form one row
+    const displaySize = grid[0] > 1 ? IMAGE_SIZE : IMAGE_SIZE * 2; // the frames of a video form one row
+    this.image ??= patchImage({ name: app.t("on_image"), displaySize });
     const changes = { grid, heat: weights.slice(-grid[0] * grid[1]) };
     if (this.shownBody !== JSON.stringify(body)) {
       changes.pixels = await app.fetchArray("vit/image", body);

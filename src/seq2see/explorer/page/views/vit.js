@@ -86,7 +86,7 @@ class ImagesView {
     const overlays = [...(info.layers ? ["attention", "rollout"] : []), ...position, "none"];
     if (!overlays.includes(app.state.overlay)) app.set({ overlay: overlays[0] });
     const last = Math.max(info.layers - 1, 0);
-    if (app.state.layer < 0 || app.state.layer > last) app.state.layer = last; // the default is the last layer, the closest to the prediction
+    if (app.state.layer < 0 || app.state.layer > last) app.state.layer = last; // the default
     const options = (names) => names.map((each) => [each, app.t(each)]);
     const numberOptions = (count) => Array.from({ length: count }, (_, index) => [index, String(index + 1)]);
     const heads = [[-1, app.t("mean")], ...numberOptions(info.heads)];
@@ -214,7 +214,7 @@ class ImagesView {
       }
     }
     if (!changed) app.addDownload({ key: "changed" });
-    if (!changed) parts.push(make("p", { class: "note" }, app.t(this.video ? "unchangedvideo" : "unchanged")));
+    if (!changed) parts.push(make("p", { class: "note" }, app.t(this.video ? "unchanged_video" : "unchanged")));
     if (this.info.generates && app.run.capabilities.includes("attention"))
       parts.push(make("p", { class: "note" }, app.t("caption_help")), this.captionStrip(changed ?? original));
     fill(this.candidates, ...parts);
