@@ -81,7 +81,7 @@ def hugging_face(folder: Path, precision: str, layout: WorkerLayout) -> Engine:
         more = {"num_beams": beams, "length_penalty": 1.0, "early_stopping": True} if beams > 1 else {"num_beams": 1}
         with torch.inference_mode():
             found = model.generate(
-                input_ids=batch.values, attention_mask=batch.real.long(), do_sample=False,
+                input_ids=batch.values, attention_mask=batch.valid.long(), do_sample=False,
                 max_new_tokens=MAX_NEW_TOKENS, **more,
             )  # fmt: skip
         return [_until_eos(row[1:]) for row in found.tolist()]

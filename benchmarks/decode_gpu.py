@@ -83,7 +83,7 @@ def hugging_face_decoder(stored: StoredModel, dtype: torch.dtype) -> Decode:
     def run(source: Sequences, beams: int) -> list[list[int]]:
         with torch.inference_mode():
             tokens = peer.generate(
-                input_ids=source.values, attention_mask=source.real.long(), num_beams=beams, do_sample=False,
+                input_ids=source.values, attention_mask=source.valid.long(), num_beams=beams, do_sample=False,
                 max_new_tokens=NEW, length_penalty=1.0, early_stopping=True,
             )  # fmt: skip
         return [[token for token in row[1:] if token > EOS] for row in tokens.tolist()]

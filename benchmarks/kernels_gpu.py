@@ -28,7 +28,7 @@ from torch.nn import functional
 from seq2see.core.devices import describe_machine, side_stream
 from seq2see.core.files import write_json
 from seq2see.decoding.engine import log_probabilities, suppress_special_tokens
-from seq2see.decoding.greedy_step import take_turn
+from seq2see.decoding.greedy_step import greedy_step
 from seq2see.decoding.hypotheses import History
 from seq2see.decoding.samplers import GreedySampler, IndependentSearch
 from seq2see.decoding.small_batch import reference_linear
@@ -324,7 +324,7 @@ def greedy_steps() -> Iterator[dict[str, Any]]:
             search.advance(suppress_special_tokens(log_probabilities(logits)))
 
         timings = {}
-        for name, way in (("plain", plain), ("own", take_turn)):
+        for name, way in (("plain", plain), ("own", greedy_step)):
             search = greedy_search(rows)
             timings[name] = microseconds(partial(way, search, logits))
         yield {"case": f"greedy turn, {rows} rows of 32,000", **timings}

@@ -97,8 +97,8 @@ class TorchTransformer(nn.Module):
             self._embed(batch.target.values),
             tgt_mask=torch.ones(times, times, dtype=torch.bool).triu(1),
             tgt_is_causal=True,
-            src_key_padding_mask=~batch.source.real,
-            memory_key_padding_mask=~batch.source.real,
+            src_key_padding_mask=~batch.source.valid,
+            memory_key_padding_mask=~batch.source.valid,
         )
         logits = hidden @ self.table.weight.T
         return nn.functional.cross_entropy(logits.flatten(0, 1).float(), batch.labels.flatten(), ignore_index=IGNORE_INDEX)
@@ -123,7 +123,7 @@ class Marian(nn.Module):
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean cross-entropy of the next tokens."""
-        given = {"input_ids": batch.source.values, "attention_mask": batch.source.real.long()}
+        given = {"input_ids": batch.source.values, "attention_mask": batch.source.valid.long()}
         return self.model(**given, decoder_input_ids=batch.target.values, labels=batch.labels, use_cache=False).loss
 
 

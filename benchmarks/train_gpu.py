@@ -96,7 +96,7 @@ class TorchTransformer(nn.Module):
             embedded.append(self.table(side.values) * WIDTH**0.5 + self.positions.weight[: side.values.size(1)])
         times = batch.target.values.size(1)
         future = torch.ones(times, times, dtype=torch.bool, device=embedded[1].device).triu(1)
-        hidden_source = None if is_full(batch.source) else ~batch.source.real
+        hidden_source = None if is_full(batch.source) else ~batch.source.valid
         masks = {"src_key_padding_mask": hidden_source, "memory_key_padding_mask": hidden_source}
         hidden = self.stack(*embedded, tgt_mask=future, tgt_is_causal=True, **masks)
         logits = hidden @ self.table.weight.T
@@ -125,7 +125,7 @@ class Marian(nn.Module):
         """Mean cross-entropy of the next tokens."""
         fed = {"input_ids": batch.source.values, "decoder_input_ids": batch.target.values}
         if not is_full(batch.source):
-            fed["attention_mask"] = batch.source.real.long()
+            fed["attention_mask"] = batch.source.valid.long()
         return self.model(**fed, labels=batch.labels, use_cache=False).loss
 
 

@@ -140,7 +140,7 @@ def test_a_single_head_is_computed_as_by_the_model(open_view, runs, name):
 
 def test_without_the_scale_without_the_mask_and_with_an_edit(open_view, runs):
     request = TraceRequest(run=runs.id("gpt"), text="the cat")
-    (signal,) = [each for each in attention_layers(runs.workspace, request) if each.name.endswith("1.theme")]
+    (signal,) = [each for each in attention_layers(runs.workspace, request) if each.name.endswith("1.self_attention")]
     head_dim = signal.values.shape[-1]
     page = open_view("single-head", run="gpt", text="the cat", query=2)
     original = view_data(page, ".single-head-table")

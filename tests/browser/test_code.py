@@ -124,7 +124,7 @@ def test_what_comes_next_and_how_it_is_searched(look, page, run):
 
 def test_states_and_what_is_left(look, page):
     for sort in ("number", "mean", "change", "latest"):
-        state = {"cell": "encoder.reader.back.0", "signals": "update", "sort": sort, "word": 1}
+        state = {"cell": "encoder.stack.backward_cells.0", "signals": "update", "sort": sort, "word": 1}
         states = look("recurrent", "recurrent", "States", **state)["states"]
         close(page, "[data-plot=states]", states.T)
     left = run_code(page, "What is left of a word")["left"]

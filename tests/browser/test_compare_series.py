@@ -1,4 +1,4 @@
-"""Two forecasts beside each other: curves, errors and differences are those of the two models."""
+"""The view "Compare" for series: curves, errors and differences are those of the two models."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ from seq2see.explorer.server import serve_in_thread
 from seq2see.explorer.workspace import Workspace
 from seq2see.runs.train import train_recipe
 from seq2see.sequences.series_dataset import parse_numbers
-from tiny_runs import tiny_run, waves
+from tiny_runs import tiny_run, sine_csv
 
 TEXT = "16 17.5 19 20.5 22 23 24 24.5 24 23"
 
 
 @pytest.fixture
-def two(tmp_path, monkeypatch):
-    """A GRU that sees twelve values, and a line through the last four."""
+def two_runs(tmp_path, monkeypatch):
+    """A GRU with a context of twelve values, and a linear model of the last four."""
     tiny_run("series", tmp_path)
-    train_recipe(resolve("forecast-autoregressive", [waves(tmp_path)], {"training.steps": 30}), tmp_path / "line")
+    train_recipe(resolve("forecast-autoregressive", [sine_csv(tmp_path)], {"training.steps": 30}), tmp_path / "line")
     monkeypatch.chdir(tmp_path)
     return Workspace.open(["series <i>&", "line"])
 
 
 def lines(page, name):
-    """What a chart draws, by the names of its lines."""
+    """The lines of a chart, by name."""
     return {line["name"]: line for line in view_data(page, f"[data-plot={name}]")["lines"]}
 
 
-def test_two_runs_forecast_one_series(page, two, tmp_path):
-    models, values = [run.model for run in two.runs.values()], parse_numbers(TEXT)
-    with serve_in_thread(two) as keys:
-        page.goto(f"{keys.link}&view=compare&run=r1&second=r2&text={TEXT.replace(' ', '+')}")
+def test_two_runs_forecast_one_series(page, two_runs, tmp_path):
+    models, values = [run.model for run in two_runs.runs.values()], parse_numbers(TEXT)
+    with serve_in_thread(two_runs) as server:
+        page.goto(f"{server.link}&view=compare&run=r1&second=r2&text={TEXT.replace(' ', '+')}")
         page.wait_for_selector("section.view:not([aria-busy])")
         names = ["first: series <i>&", "second: line"]
         drawn, errors = lines(page, "forecasts"), lines(page, "errors")
         assert drawn["values"]["y"] == values
         for name, model in zip(names, models, strict=True):
-            said = model.one_step_forecasts(TEXT)
-            first = len(values) + 2 - len(said)  # what was said of the value behind the last stands at the end
+            one_step = model.one_step_forecasts(TEXT)
+            first = len(values) + 2 - len(one_step)  # the last prediction is after the last value
             assert drawn[name]["x"] == list(range(first, len(values) + 2))
-            assert drawn[name]["y"] == pytest.approx(said, abs=1e-6)
-            ahead = parse_numbers(model(TEXT, max_new_tokens=16).text)
-            assert drawn[f"{name}, how it goes on"]["y"] == pytest.approx(ahead)
+            assert drawn[name]["y"] == pytest.approx(one_step, abs=1e-6)
+            forecast = parse_numbers(model(TEXT, max_new_tokens=16).text)
+            assert drawn[f"{name}, forecast"]["y"] == pytest.approx(forecast)
             truth = [values[time - 1] for time in errors[name]["x"]]
-            assert errors[name]["y"] == pytest.approx(np.abs(np.subtract(said[:-1], truth)), abs=1e-6)
-        less = lines(page, "differences")["second less first"]
-        one, other = (dict(zip(drawn[name]["x"], drawn[name]["y"], strict=True)) for name in names)
-        assert less["y"][0] == pytest.approx(other[less["x"][0]] - one[less["x"][0]], abs=1e-6)
-        assert (less["x"][0], less["x"][-1]) == (5, len(values) + 16)
-        told = [float(each) for each in page.locator("table.forecasts td:nth-child(2)").all_inner_texts()]
-        assert told == pytest.approx([np.mean(errors[name]["y"]) for name in names], rel=0.01)
-        left = run_code(page, "Compare")
-        for name, found in zip(names, left["errors"], strict=True):
+            assert errors[name]["y"] == pytest.approx(np.abs(np.subtract(one_step[:-1], truth)), abs=1e-6)
+        difference = lines(page, "differences")["second − first"]
+        first_side, second_side = (dict(zip(drawn[name]["x"], drawn[name]["y"], strict=True)) for name in names)
+        assert difference["y"][0] == pytest.approx(second_side[difference["x"][0]] - first_side[difference["x"][0]], abs=1e-6)
+        assert (difference["x"][0], difference["x"][-1]) == (5, len(values) + 16)
+        mean_errors = [float(each) for each in page.locator("table.forecasts td:nth-child(2)").all_inner_texts()]
+        assert mean_errors == pytest.approx([np.mean(errors[name]["y"]) for name in names], rel=0.01)
+        variables = run_code(page, "Compare")
+        for name, found in zip(names, variables["errors"], strict=True):
             np.testing.assert_allclose(found, errors[name]["y"], atol=1e-5)
         page.locator("textarea[name=other]").fill("20 21 22 23 24 25 26 27 28 29 30")
         wait_until(page, "document.querySelectorAll('[data-plot=forecasts]').length === 2")
         assert page.locator("[data-plot=differences]").count() == 0
-        page.locator("select[name=examples]").select_option("1")  # of which is known what came
+        page.locator("select[name=examples]").select_option("1")  # an example with known future values
         wait_until(page, "document.querySelectorAll('table.forecasts th').length === 4")
         page.goto("about:blank")
-    path = tmp_path / "theme.html"
-    path.write_text(saved_page(two, views=("compare",)), encoding="utf-8")
+    path = tmp_path / "page.html"
+    path.write_text(saved_page(two_runs, views=("compare",)), encoding="utf-8")
     page.goto(f"{path.as_uri()}#view=compare&run=r1&second=r2")
     page.wait_for_selector("[data-plot=differences]")

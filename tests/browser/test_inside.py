@@ -1,4 +1,4 @@
-"""Recurrent networks, images and positions: the page shows the numbers that the model itself gives in Python."""
+"""Recurrent networks, images and positions: the page shows the numbers that the model computes in Python."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from seq2see.runs.reordering import without_position_embeddings
 TEXT, TARGET = "红猫", "the red cat"
 
 
-def matrix(told) -> np.ndarray:
-    return np.array(told["values"]).reshape(len(told["rows"]), len(told["columns"]))
+def matrix(data) -> np.ndarray:
+    return np.array(data["values"]).reshape(len(data["rows"]), len(data["columns"]))
 
 
 def test_states_gates_and_contexts_are_those_of_the_cells(open_view, page, runs):
     model = runs.model("recurrent")
     record = model.trace(TEXT, TARGET, ALL_KINDS)
-    cell = "encoder.reader.back.0"
+    cell = "encoder.stack.backward_cells.0"
     open_view("recurrent", run="recurrent", text=TEXT, target=TARGET, cell=cell)
     states = view_data(page, "[data-plot=states]")
     assert states["columns"] == record.tokens["source"]
     np.testing.assert_allclose(matrix(states), record.find(cell, "hidden").values.T, atol=1e-5)
-    page.locator("select[name=signals]").select_option("update")
+    page.locator("select[name=signal]").select_option("update")
     wait_until(page, "document.querySelector('[data-plot=states]').ariaLabel.includes('update')")
     page.locator("select[name=sort]").select_option("mean")
     gate = record.find(cell, "gate", "update").values
@@ -41,37 +41,37 @@ def test_states_gates_and_contexts_are_those_of_the_cells(open_view, page, runs)
     )
     np.testing.assert_allclose(matrix(view_data(page, "[data-plot=states]")).sum(1), -np.sort(-gate.sum(0)), atol=1e-4)
     contexts = view_data(page, "[data-plot=contexts]")
-    assert contexts["rows"][1:] == record.tokens["target_tokens"]
-    weights, values = (record.find("decoder.attention.attention", kind).values[0] for kind in ("attention", "value"))
+    assert contexts["rows"][1:] == record.tokens["labels"]
+    weights, values = (record.find("decoder.cross_attention.attention", kind).values[0] for kind in ("attention", "value"))
     np.testing.assert_allclose(matrix(contexts)[1:], weights @ values, atol=1e-5)
-    asked = TraceRequest(run=runs.id("recurrent"), text=TEXT, target=TARGET)
-    needed = recurrent.needed(runs.workspace, asked).array
+    request = TraceRequest(run=runs.id("recurrent"), text=TEXT, target=TARGET)
+    ablation = recurrent.attention_ablation(runs.workspace, request).array
     lines = page.locator("svg.chart").nth(1).evaluate("chart => chart.viewData.lines.map((line) => Array.from(line.y))")
-    np.testing.assert_allclose(lines[:2], needed, atol=1e-6)
+    np.testing.assert_allclose(lines[:2], ablation, atol=1e-6)
 
 
-def test_what_is_left_of_the_word_that_is_pressed(open_view, page, runs):
-    asked = {"run": runs.id("recurrent"), "text": TEXT, "target": TARGET, "cell": "encoder.reader.forecast.0"}
-    open_view("recurrent", **{**asked, "run": "recurrent"})
-    page.locator("[aria-label='What is left of a word'] .token").nth(1).click()
-    wait_until(page, "document.querySelector('svg.chart').left[0].y[0] === 0")
-    told = page.locator("svg.chart").first.evaluate("chart => chart.left.map((line) => line.y)")
-    expected = recurrent.influence(runs.workspace, recurrent.InfluenceRequest(**asked, word=1)).array
-    np.testing.assert_allclose(told, expected, atol=1e-6)
+def test_the_influence_of_a_clicked_token(open_view, page, runs):
+    fields = {"run": runs.id("recurrent"), "text": TEXT, "target": TARGET, "cell": "encoder.stack.forward_cells.0"}
+    open_view("recurrent", **{**fields, "run": "recurrent"})
+    page.locator("[aria-label='Influence of a token'] .token").nth(1).click()
+    wait_until(page, "document.querySelector('svg.chart').influence[0].y[0] === 0")
+    values = page.locator("svg.chart").first.evaluate("chart => chart.influence.map((line) => line.y)")
+    expected = recurrent.influence(runs.workspace, recurrent.InfluenceRequest(**fields, word=1)).array
+    np.testing.assert_allclose(values, expected, atol=1e-6)
     assert link_state(page)["word"] == "1"
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     wait_until(page, "new URLSearchParams(location.hash.slice(1)).get('word') === '2'")
 
 
-def test_patches_look_where_the_layers_say(open_view, page, runs):
+def test_attention_maps_and_rollout_are_those_of_the_model(open_view, page, runs):
     model = runs.model("vit")
     pixels = runs.workspace.run(runs.id("vit")).test_examples.pixels[1]
     layers = [each.values for each in model.trace(pixels).of("attention")]
     open_view("vit", run="vit", number=1, layer=1, head=0)
-    told = view_data(page, ".image-canvas")
-    np.testing.assert_array_equal(told["pixels"], pixels.flatten())
-    np.testing.assert_allclose(matrix(told).flatten(), layers[1][0][0, 1:], atol=1e-5)  # the class token
+    data = view_data(page, ".image-canvas")
+    np.testing.assert_array_equal(data["pixels"], pixels.flatten())
+    np.testing.assert_allclose(matrix(data).flatten(), layers[1][0][0, 1:], atol=1e-5)  # the class token
     page.locator(".image-canvas").hover(position={"x": 448 / 4 * 2.5, "y": 448 / 4 * 1.5})
     wait_until(page, "document.querySelector('.image-readout').textContent.includes('2,3')")
     np.testing.assert_allclose(view_data(page, ".image-canvas")["values"], layers[1][0][1 + 6, 1:], atol=1e-5)
@@ -79,7 +79,7 @@ def test_patches_look_where_the_layers_say(open_view, page, runs):
         layers[1][0][7, 7], rel=0.01
     )
     page.mouse.move(0, 0)
-    page.locator("select[name=signals]").select_option("rollout")
+    page.locator("select[name=overlay]").select_option("rollout")
     page.locator("select[name=fusion]").select_option("max")
     page.locator("input[name=discard]").fill("0.5")
     expected = rollout(layers, "max", 0.5)[0, 1:]
@@ -89,43 +89,43 @@ def test_patches_look_where_the_layers_say(open_view, page, runs):
         float(expected[0]),
     )
     np.testing.assert_allclose(view_data(page, ".image-canvas")["values"], expected, atol=1e-5)
-    page.locator("select[name=signals]").select_option("position")
-    table = model.module.source.positions.table.weight.detach().numpy()
+    page.locator("select[name=overlay]").select_option("position")
+    table = model.module.source.positions.embedding.weight.detach().numpy()
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
     page.locator(".image-canvas").focus()
     page.keyboard.press("ArrowDown")
     wait_until(page, "document.querySelector('.image-readout').textContent.includes('1,1')")
     np.testing.assert_allclose(view_data(page, ".image-canvas")["values"], unit[0] @ unit.T, atol=1e-4)
     open_view("vit", run="vit", number=1, layer=1, head=0, off="yes")
-    unplaced = without_position_embeddings(model).trace(pixels).of("attention")[1].values
-    np.testing.assert_allclose(view_data(page, ".image-canvas")["values"], unplaced[0][0, 1:], atol=1e-5)
+    without_positions = without_position_embeddings(model).trace(pixels).of("attention")[1].values
+    np.testing.assert_allclose(view_data(page, ".image-canvas")["values"], without_positions[0][0, 1:], atol=1e-5)
     fits = "[...document.querySelectorAll('.bars-box')].map((box) => box.scrollWidth <= box.clientWidth)"
-    assert page.evaluate(fits) == [True, True]  # what the model says stands beside the image, and is not cut off
-    beside = "document.querySelector('.image-candidates').getBoundingClientRect().left"
-    assert page.evaluate(beside) > page.evaluate(
+    assert page.evaluate(fits) == [True, True]  # the bars fit beside the image
+    left = "document.querySelector('.image-candidates').getBoundingClientRect().left"
+    assert page.evaluate(left) > page.evaluate(
         "document.querySelector('.image-canvas').getBoundingClientRect().right"
     )
 
 
-def chances(page, name: str) -> dict[str, float]:
+def bar_values(page, name: str) -> dict[str, float]:
     bars = view_data(page, f"svg.bars[aria-label='{name}']")
     return dict(zip(bars["labels"], bars["values"], strict=True))
 
 
-def said(model, pixels) -> dict[str, float]:
+def probabilities(model, pixels) -> dict[str, float]:
     return {each.text: pytest.approx(each.probability, abs=1e-5) for each in model(pixels, top_k=0).candidates[0]}
 
 
-def test_covered_and_moved_patches_change_the_answer(open_view, page, runs):
+def test_covered_and_moved_patches_change_the_prediction(open_view, page, runs):
     model = runs.model("vit")
     pixels = runs.workspace.run(runs.id("vit")).test_examples.pixels[0].copy()
     open_view("vit", run="vit")
-    assert chances(page, "as it is") == said(model, pixels)
+    assert bar_values(page, "original") == probabilities(model, pixels)
     canvas = page.locator(".image-canvas")
     canvas.click(position={"x": 20, "y": 20})
     page.wait_for_selector("[data-prediction=changed]")
     pixels[:4, :4] = 128
-    assert chances(page, "changed") == said(model, pixels)
+    assert bar_values(page, "changed") == probabilities(model, pixels)
     assert link_state(page)["cover"] == "0"
     canvas.focus()
     page.keyboard.press("ArrowRight")  # from the patch under the pointer
@@ -136,32 +136,32 @@ def test_covered_and_moved_patches_change_the_answer(open_view, page, runs):
         page, "first => document.querySelector('.image-canvas').viewData.pixels[12] === first", int(pixels[0, 4, 0])
     )
     wait_until(page, "document.querySelector('section.view').querySelectorAll('svg.bars').length === 2")
-    expected = said(model, pixels)
-    wait_until(page, "most => Math.abs(document.querySelectorAll('svg.bars')[1].viewData.values[0] - most) < 1e-5",
+    expected = probabilities(model, pixels)
+    wait_until(page, "largest => Math.abs(document.querySelectorAll('svg.bars')[1].viewData.values[0] - largest) < 1e-5",
           max(each.expected for each in expected.values()))  # fmt: skip
-    assert chances(page, "changed") == expected
+    assert bar_values(page, "changed") == expected
 
 
-def test_images_of_ones_own_are_uploaded_or_drawn_and_bad_ones_say_why(open_view, page, runs):
+def test_images_are_uploaded_or_drawn_and_bad_files_are_errors(open_view, page, runs):
     model = runs.model("vit")
     open_view("vit", run="vit")
-    own = np.random.default_rng(3).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    upload = np.random.default_rng(3).integers(0, 256, (16, 16, 3), dtype=np.uint8)
     content = io.BytesIO()
-    Image.fromarray(own).save(content, "PNG")
+    Image.fromarray(upload).save(content, "PNG")
     page.locator("input[type=file]").set_input_files(
-        {"name": "own.png", "mimeType": "image/png", "buffer": content.getvalue()}
+        {"name": "upload.png", "mimeType": "image/png", "buffer": content.getvalue()}
     )
-    wait_until(page, "first => document.querySelector('.image-canvas').viewData.pixels[0] === first", int(own[0, 0, 0]))
+    wait_until(page, "first => document.querySelector('.image-canvas').viewData.pixels[0] === first", int(upload[0, 0, 0]))
     wait_until(page, "document.querySelector('.view .note:last-child')?.textContent.length > 0")
-    assert view_data(page, ".image-canvas")["pixels"] == own.flatten().tolist()
-    assert chances(page, "as it is") == said(model, own)
+    assert view_data(page, ".image-canvas")["pixels"] == upload.flatten().tolist()
+    assert bar_values(page, "original") == probabilities(model, upload)
     page.get_by_role("button", name="draw").click()
     page.locator("[data-shape=square]").click()
     wait_until(page, "document.querySelector('.image-canvas').viewData.pixels[0] === 255")
     drawn = np.array(view_data(page, ".image-canvas")["pixels"], np.uint8).reshape(16, 16, 3)
     assert tuple(drawn[8, 8]) == (214, 39, 40)
-    wait_until(page, "most => Math.abs(document.querySelector('svg.bars').viewData.values[0] - most) < 1e-5",
-          max(each.expected for each in said(model, drawn).values()))  # fmt: skip
+    wait_until(page, "largest => Math.abs(document.querySelector('svg.bars').viewData.values[0] - largest) < 1e-5",
+          max(each.expected for each in probabilities(model, drawn).values()))  # fmt: skip
     page.monitor.allowed.add(422)
     page.locator("input[type=file]").set_input_files(
         {"name": "x.png", "mimeType": "image/png", "buffer": b"<svg></svg>"}
@@ -170,10 +170,10 @@ def test_images_of_ones_own_are_uploaded_or_drawn_and_bad_ones_say_why(open_view
     assert "SVG drawing" in page.locator(".error").inner_text()
 
 
-def test_words_are_dragged_and_carried_into_another_order(open_view, page, runs):
+def test_tokens_are_dragged_and_moved_into_another_order(open_view, page, runs):
     run = runs.id("transformer")
     open_view("positions", run="transformer", text="红猫大")
-    first, last = (page.locator(".reorder .token").nth(place).bounding_box() for place in (0, 2))
+    first, last = (page.locator(".reorder .token").nth(index).bounding_box() for index in (0, 2))
     page.mouse.move(first["x"] + 5, first["y"] + 5)
     page.mouse.down()
     page.mouse.move(last["x"] + 5, last["y"] + 5, steps=4)
@@ -182,9 +182,9 @@ def test_words_are_dragged_and_carried_into_another_order(open_view, page, runs)
     page.wait_for_selector("[data-prediction=reordered]")
     assert page.locator("[data-prediction=reordered]").inner_text() == runs.model("transformer")("猫大红").text
     assert view_data(page, ".reorder")["tokens"] == ["猫", "大", "红"]
-    asked = positions.ReorderRequest(run=run, text="红猫大", order=(1, 2, 0))
+    request = positions.ReorderRequest(run=run, text="红猫大", order=(1, 2, 0))
     np.testing.assert_allclose(
-        matrix(view_data(page, "[data-plot=distances]")), positions.distances(runs.workspace, asked).array, atol=1e-6
+        matrix(view_data(page, "[data-plot=distances]")), positions.distances(runs.workspace, request).array, atol=1e-6
     )
     page.keyboard.press("Shift+ArrowLeft")
     wait_until(page, "new URLSearchParams(location.hash.slice(1)).get('order') === '1.0.2'")
@@ -192,26 +192,26 @@ def test_words_are_dragged_and_carried_into_another_order(open_view, page, runs)
     wait_until(page, "Math.max(...document.querySelector('[data-plot=distances]').viewData.values) < 1e-5")
 
 
-def test_position_tables_are_what_is_added(open_view, page, runs):
+def test_position_tables_are_those_of_the_model(open_view, page, runs):
     open_view("positions", run="gpt", length=20)
-    asked = positions.PositionTableRequest(run=runs.id("gpt"), side="target", length=20)
+    request = positions.PositionTableRequest(run=runs.id("gpt"), side="target", length=20)
     np.testing.assert_allclose(
-        matrix(view_data(page, "[data-plot=table]")), positions.table(runs.workspace, asked).array, atol=1e-6
+        matrix(view_data(page, "[data-plot=table]")), positions.table(runs.workspace, request).array, atol=1e-6
     )
     np.testing.assert_allclose(
-        matrix(view_data(page, "[data-plot=alike]")),
-        positions.position_similarity(runs.workspace, asked).array,
+        matrix(view_data(page, "[data-plot=similarity]")),
+        positions.similarity(runs.workspace, request).array,
         atol=1e-6,
     )
-    open_view("positions", run="vit", place=5, lang="zh")
-    table = runs.model("vit").module.source.positions.table.weight.detach().numpy()
+    open_view("positions", run="vit", position=5, lang="zh")
+    table = runs.model("vit").module.source.positions.embedding.weight.detach().numpy()
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
     np.testing.assert_allclose(view_data(page, "[data-plot=grid]")["values"], unit[5] @ unit.T, atol=1e-4)
     assert page.get_by_role("heading", name="位置", exact=True).count() == 1
 
 
 def test_a_saved_page_shows_the_same(open_view, page, runs, tmp_path):
-    path = tmp_path / "theme.html"
+    path = tmp_path / "page.html"
     path.write_text(saved_page(runs.workspace, TEXT, views=("recurrent", "vit", "positions")), encoding="utf-8")
     for view, run, selector in (
         ("recurrent", "recurrent", "[data-plot=states]"),

@@ -1,4 +1,4 @@
-"""Without a mouse: everything is reached by the Tab key, seen there, acted on by keys, and not lost by a redraw."""
+"""Without a mouse: the Tab key reaches everything, the focus is visible, keys act, and a redraw keeps the focus."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ import numpy as np
 import pytest
 from page_data import delayed_response, link_state, press, view_data, views_of, wait_until
 
-REACHED = "a[href], button, input, select, textarea, summary, [tabindex]"
+FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]"
 WATCH = """() => {
   document.activeElement.blur();
   for (const each of document.querySelectorAll("[data-reached]")) delete each.dataset.reached;
-  window.walked = { unseen: [], ended: false };
+  window.walked = { invisible: [], ended: false };
   window.walker ??= document.addEventListener("focusin", ({ target }) => {
     const { outlineStyle, outlineWidth } = getComputedStyle(target);
     const visible = outlineStyle !== "none" && parseFloat(outlineWidth) >= 2;
     if (target.dataset.reached) window.walked.ended = true;
-    else if (target.closest("main, footer") && !visible) window.walked.unseen.push(target.outerHTML.slice(0, 90));
+    else if (target.closest("main, footer") && !visible) window.walked.invisible.push(target.outerHTML.slice(0, 90));
     target.dataset.reached = "yes";
   }) ?? true;
 }"""
-LEFT = f"""() => [...document.querySelectorAll("main *, footer *")]
-  .filter((each) => each.matches("{REACHED}") && each.tabIndex >= 0 && !each.dataset.reached && !each.disabled)
+NOT_REACHED = f"""() => [...document.querySelectorAll("main *, footer *")]
+  .filter((each) => each.matches("{FOCUSABLE}") && each.tabIndex >= 0 && !each.dataset.reached && !each.disabled)
   .filter((each) => each.checkVisibility({{ visibilityProperty: true }}))
   .map((each) => each.outerHTML.slice(0, 90))"""
 
 
 def walk(page: Any) -> list[str]:
-    """All that the Tab key comes by, held down until it comes round again; gives what cannot be seen to have it."""
+    """Press Tab until the focus returns to the start; return the elements whose focus is invisible."""
     page.evaluate(WATCH)
     for _ in range(25):
         for _ in range(8):
             page.keyboard.down("Tab")
         if page.evaluate("window.walked.ended"):
             page.keyboard.up("Tab")
-            return page.evaluate("window.walked.unseen")
-    raise AssertionError("the Tab key never comes to an end")
+            return page.evaluate("window.walked.invisible")
+    raise AssertionError("the focus never returns to the start")
 
 
 @pytest.mark.parametrize("run", ["recurrent", "vit"])
-def test_everything_is_reached_and_seen_where_it_is(open_view, page, run):
+def test_everything_is_reached_with_a_visible_focus(open_view, page, run):
     open_view("", run=run)
     for view in views_of(page):
         open_view(view, run=run)
         assert walk(page) == [], view
-        assert page.evaluate(LEFT) == [], view
+        assert page.evaluate(NOT_REACHED) == [], view
 
 
 def test_heads_and_cells_of_attention(open_view, page, runs):
@@ -64,8 +64,8 @@ def test_heads_and_cells_of_attention(open_view, page, runs):
     np.testing.assert_allclose(view_data(page, ".attention-figure canvas")["values"], weights.ravel(), atol=1e-6)
     page.locator(".attention-figure canvas").focus()
     press(page, "ArrowDown", "ArrowDown", "ArrowRight")
-    told = page.locator(".attention-figure .heat-readout").inner_text()
-    assert float(told.rpartition(": ")[2]) == pytest.approx(weights[1, 1], abs=5e-4)
+    readout = page.locator(".attention-figure .heat-readout").inner_text()
+    assert float(readout.rpartition(": ")[2]) == pytest.approx(weights[1, 1], abs=5e-4)
     press(page, "Escape")
     assert page.locator(".attention-figure .heat-readout").inner_text() == ""
 
@@ -79,23 +79,23 @@ def test_candidates_are_appended_one_after_another(open_view, page, runs):
         press(page, "Enter")
         wait_until(page, "() => !window.before.isConnected")
         assert len(link_state(page)["forced"].split(".")) == count
-        place = "[...document.activeElement.parentElement.children].indexOf(document.activeElement)"
-        assert page.evaluate(f"[Boolean(document.activeElement.closest('.bars')), {place}]") == [True, 1]
+        index = "[...document.activeElement.parentElement.children].indexOf(document.activeElement)"
+        assert page.evaluate(f"[Boolean(document.activeElement.closest('.bars')), {index}]") == [True, 1]
 
 
-def test_a_branch_is_forced_and_the_keyboard_stays_in_the_tree(open_view, page):
+def test_a_node_is_forced_and_the_focus_stays_in_the_tree(open_view, page):
     open_view("decode", text="红猫")
     page.locator(".search-tree [tabindex='0']").focus()
     press(page, "ArrowDown", "ArrowUp", "ArrowRight", "ArrowLeft")
     assert page.evaluate("document.activeElement.dataset.number") == "0"
-    piece = page.evaluate("document.activeElement.querySelector('text').textContent")
+    token = page.evaluate("document.activeElement.querySelector('text').textContent")
     press(page, "Enter")
     page.wait_for_selector(".view-decode .token")
-    assert page.locator(".view-decode .strip .piece").first.inner_text() == piece
+    assert page.locator(".view-decode .strip .token-text").first.inner_text() == token
     assert page.evaluate("document.activeElement.closest('.search-tree') !== null")
 
 
-def test_blocks_are_opened_chosen_and_left(open_view, page):
+def test_modules_are_opened_selected_and_closed(open_view, page):
     open_view("architecture", run="gpt")
     page.locator(".block-name[tabindex='0']").focus()
     press(page, "ArrowDown", "ArrowLeft")
@@ -113,13 +113,13 @@ def test_words_are_found_on_the_map(open_view, page):
     open_view("embeddings", run="transformer")
     page.locator("canvas.scatter").focus()
     press(page, "ArrowRight", "ArrowRight")
-    told = page.locator(".scatter-box .heat-readout").inner_text()
+    label = page.locator(".scatter-box .heat-readout").inner_text()
     press(page, "Enter")
-    wait_until(page, "() => document.querySelector('.near svg') !== null")
-    assert link_state(page)["word"] == told.lstrip("▁")
+    wait_until(page, "() => document.querySelector('.neighbors svg') !== null")
+    assert link_state(page)["word"] == label.lstrip("▁")
 
 
-def test_patches_are_covered_and_a_board_is_closed(open_view, page):
+def test_patches_are_covered_and_the_drawing_board_is_closed(open_view, page):
     open_view("vit", run="vit")
     page.locator(".image-canvas").focus()
     press(page, "ArrowRight", "ArrowRight", "ArrowDown", "Enter")
@@ -133,7 +133,7 @@ def test_patches_are_covered_and_a_board_is_closed(open_view, page):
 
 
 @pytest.mark.usefixtures("fresh")
-def test_a_redraw_leaves_the_keyboard_where_it_is_and_escape_closes_a_fold(open_view, page):
+def test_a_redraw_keeps_the_focus_and_escape_closes_a_fold(open_view, page):
     open_view("positions", run="gpt", text="the cat", length=8)
     page.locator("input[name=length]").focus()
     press(page, "ArrowRight")
@@ -145,20 +145,20 @@ def test_a_redraw_leaves_the_keyboard_where_it_is_and_escape_closes_a_fold(open_
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
 
 
-def test_what_takes_long_is_shown_to_be_worked_on(open_view, page):
+def test_a_slow_request_shows_the_progress_bar(open_view, page):
     open_view("attention", text="红猫")
     page.locator(".progress-bar").wait_for(state="hidden")
-    let_go = delayed_response(page, "attention/head")
+    release = delayed_response(page, "attention/head")
     page.locator(".thumbnail").first.focus()
     press(page, "Enter")
-    page.wait_for_selector(".working:not([hidden])")
+    page.wait_for_selector(".progress-bar:not([hidden])")
     assert page.locator("main").get_attribute("aria-busy") == "true"
-    let_go()
+    release()
     page.wait_for_selector(".progress-bar", state="hidden")
     assert page.locator("main").get_attribute("aria-busy") is None
-    let_go = delayed_response(page, "examples")
+    release = delayed_response(page, "examples")
     page.evaluate("document.querySelector('nav a[data-view=single-head]').click()")
-    page.wait_for_selector(".working:not([hidden])")
-    waiting = "getComputedStyle(document.querySelector('.view'), '::before').content"
-    assert "computing" in page.evaluate(waiting)  # nothing is drawn yet, and it says why
-    let_go()
+    page.wait_for_selector(".progress-bar:not([hidden])")
+    placeholder = "getComputedStyle(document.querySelector('.view'), '::before').content"
+    assert "computing" in page.evaluate(placeholder)  # nothing is drawn yet
+    release()

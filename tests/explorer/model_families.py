@@ -1,4 +1,4 @@
-"""One tiny model with random weights of every family there is: what the explorer must be able to look into."""
+"""One tiny model with random weights of every family: the explorer must support all of them."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ from seq2see.sequences.image_dataset import ImageProcessor
 from seq2see.sequences.series_dataset import StandardScaler
 
 CELLS = RecurrentEncoderSettings(width=16, cell="lstm", bidirectional=True, dropout=0.0)
-WINDOW = MLPDecoderSettings(width=8, context=4, hidden=8, dropout=0.0)
+MLP = MLPDecoderSettings(width=8, context=4, hidden=8, dropout=0.0)
 NUMBERS = "0.1 0.3 0.2 0.5 0.4 0.6"
 LABELS = ("a", "红")
 
 
-def _reader(target: object, encoder: object, embedding: object = WITH_POSITIONS) -> Callable[[], Model]:
-    """A model that only reads texts."""
+def _encoder_model(target: object, encoder: object, embedding: object = WITH_POSITIONS) -> Callable[[], Model]:
+    """An encoder-only model of texts."""
     settings = ModelSettings(source=Text(embedding=embedding), encoder=encoder, target=target)  # type: ignore[arg-type]
-    letters = text_model("bert" if isinstance(target, MaskedTokensNSPTarget) else "gpt").tokenizers.source
+    tokenizer = text_model("bert" if isinstance(target, MaskedTokensNSPTarget) else "gpt").tokenizers.source
     labels = LABELS if isinstance(target, Label | Tags) else ()
-    return lambda: random_model(settings.target.kind, settings, Tokenizers(letters, letters, labels))
+    return lambda: random_model(settings.target.kind, settings, Tokenizers(tokenizer, tokenizer, labels))
 
 
-def _of_numbers(decoder: object) -> Callable[[], Model]:
+def _forecaster(decoder: object) -> Callable[[], Model]:
     scale = StandardScaler(0.2, 0.5)
     settings = ModelSettings(target=Series(context_length=6), decoder=decoder)  # type: ignore[arg-type]
-    return lambda: random_model("numbers", settings, Tokenizers(scale, scale))
+    return lambda: random_model("forecaster", settings, Tokenizers(scale, scale))
 
 
-def _convolutional() -> Model:
-    shape = SHAPES["transformer"].with_(encoder=GatedCNNSettings(width=16, depth=2, dropout=0.0))
-    return random_model("convolutional", shape, text_model("transformer").tokenizers)
+def _gated_cnn() -> Model:
+    settings = SHAPES["transformer"].with_(encoder=GatedCNNSettings(width=16, depth=2, dropout=0.0))
+    return random_model("gated cnn", settings, text_model("transformer").tokenizers)
 
 
-def _windowed() -> Model:
-    settings = ModelSettings(target=TextTarget(embedding=WITHOUT_POSITIONS), decoder=WINDOW)
-    return random_model("window", settings, text_model("gpt").tokenizers)
+def _mlp() -> Model:
+    settings = ModelSettings(target=TextTarget(embedding=WITHOUT_POSITIONS), decoder=MLP)
+    return random_model("mlp", settings, text_model("gpt").tokenizers)
 
 
 def _headless() -> Model:
@@ -73,57 +73,57 @@ def _headless() -> Model:
 
 
 def _resnet() -> Model:
-    seen = ImageSource(image_size=8, embedding=PixelEmbeddingSettings())
-    body = ResNetSettings(width=16, depth=1, stages=2, norm="group")
-    settings = ModelSettings(source=seen, target=ImageLabel(pooling="mean"), encoder=body)
-    eyes = ImageProcessor(8, 3)
-    return random_model("resnet", settings, Tokenizers(eyes, eyes, LABELS))
+    source = ImageSource(image_size=8, embedding=PixelEmbeddingSettings())
+    encoder = ResNetSettings(width=16, depth=1, stages=2, norm="group")
+    settings = ModelSettings(source=source, target=ImageLabel(pooling="mean"), encoder=encoder)
+    processor = ImageProcessor(8, 3)
+    return random_model("resnet", settings, Tokenizers(processor, processor, LABELS))
 
 
-def _together(name: str) -> Callable[[], Model]:
+def _ensemble(name: str) -> Callable[[], Model]:
     """An ensemble of one model and itself."""
 
-    def found() -> Model:
+    def load() -> Model:
         model = text_model(name) if name in SHAPES else {"caption": image_captioner, "video": video_captioner}[name]()
         config = ModelConfig(**{**dict(model.config), "members": (model.config.model,)})
         return open_model(StoredModel(config, Ensemble([model.module, model.module]), model.tokenizers))  # type: ignore[list-item]
 
-    return found
+    return load
 
 
 FAMILIES: dict[str, Callable[[], Model]] = {
     **{name: (lambda name=name: text_model(name)) for name in (*GENERATIVE, "bert")},
-    "convolutional": _convolutional,
-    "window": _windowed,
-    "pairs": _reader(MaskedTokensNSPTarget(), STACK, BertEmbeddingSettings()),
-    "classifier": _reader(Label(), STACK),
-    "classifier, recurrent": _reader(Label(), CELLS, WITHOUT_POSITIONS),
-    "classifier, windows": _reader(Label(), TextCNNSettings(width=16, dropout=0.0), WITHOUT_POSITIONS),
-    "tagger": _reader(Tags(), CELLS, WITHOUT_POSITIONS),
-    "tagger, n-grams": _reader(Tags(), CELLS, NgramEmbeddingSettings(buckets=64)),
-    "tagger, transformer": _reader(Tags(), STACK),
-    "embedder": _reader(EmbeddingTarget(), STACK),
+    "gated cnn": _gated_cnn,
+    "mlp": _mlp,
+    "next sentence": _encoder_model(MaskedTokensNSPTarget(), STACK, BertEmbeddingSettings()),
+    "classifier": _encoder_model(Label(), STACK),
+    "classifier, recurrent": _encoder_model(Label(), CELLS, WITHOUT_POSITIONS),
+    "classifier, text-cnn": _encoder_model(Label(), TextCNNSettings(width=16, dropout=0.0), WITHOUT_POSITIONS),
+    "tagger": _encoder_model(Tags(), CELLS, WITHOUT_POSITIONS),
+    "tagger, n-grams": _encoder_model(Tags(), CELLS, NgramEmbeddingSettings(buckets=64)),
+    "tagger, transformer": _encoder_model(Tags(), STACK),
+    "embedding": _encoder_model(EmbeddingTarget(), STACK),
     "vit": image_classifier,
     "vit, headless": _headless,
     "resnet": _resnet,
     "caption": image_captioner,
     "video": video_captioner,
     "series": series_model,
-    "series, window": _of_numbers(WINDOW),
-    "series, transformer": _of_numbers(STACK),
-    "ensemble": _together("transformer"),
-    "ensemble, caption": _together("caption"),
+    "series, mlp": _forecaster(MLP),
+    "series, transformer": _forecaster(STACK),
+    "ensemble": _ensemble("transformer"),
+    "ensemble, caption": _ensemble("caption"),
 }
 
 
 @cache
 def workspace(name: str) -> Workspace:
-    """One of them, opened under the id r1."""
+    """A workspace with the model of one family as run r1."""
     return Workspace({"r1": opened_run("r1", name, FAMILIES[name]())})
 
 
 def input_text(name: str) -> str:
-    """Something that it can read."""
+    """A valid input for a family."""
     if name.startswith("series"):
         return NUMBERS
-    return "我有[MASK]本书" if name in ("bert", "pairs") else SOURCE
+    return "我有[MASK]本书" if name in ("bert", "next sentence") else SOURCE

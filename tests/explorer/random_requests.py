@@ -1,4 +1,4 @@
-"""Requests drawn at random: questions from the server's own description, nearly right ones, and rubbish."""
+"""Random requests: valid ones from the OpenAPI schema, nearly valid ones, and malformed ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EDGE_CASE_TEXTS = [
     "", " ", "\0", "\n\n", "\u202e", "\ufeff", "\U0010ffff", "a\u0301" * 50, SCRIPT, "../../x", "file:///x", "[MASK]",
     "😀👨‍👩‍👧", "我有[MASK]笔", "1e999", "-0", "NaN", "%00", "'; --", "🇨🇳" * 100, "x" * 3000, LETTERS * 4,
 ]  # fmt: skip
-RUBBISH = [
+MALFORMED = [
     b"", b"null", b"[]", b"{", b"\xff\xfe", b"NaN", b'{"run": NaN}', b'{"run": "r1", "run": "r2"}', b"1e999999",
     b"[" * 5000,
     b'{"a": ' * 40 + b"1" + b"}" * 40, b'{"run": "\\ud800"}', b'{"run": "\xed\xa0\x80"}', b'{"run": "r1\\u0000"}',
@@ -29,15 +29,15 @@ SUPPORTED_RUNS = {
     "vit": ["r5", "r9", "r11"], "recurrent": ["r2", "r10", "r11"], "runs": ["r6", "r7"],
     "mistakes": ["r7", "r8", "r12"], "series": ["r10"],
 }  # fmt: skip
-"""Runs of which a route can tell something."""
+"""The runs that support the routes with this prefix."""
 IMAGE_RUNS = SUPPORTED_RUNS["vit"]
-"""Runs that can be given an image."""
-ALL = [f"r{number}" for number in range(1, 13)]
-LIKELY: dict[str, list[Any]] = {
-    "cell": ["encoder.reader.forecast.0", "encoder.reader.back.0", "decoder.stack.cells.0"],
-    "signals": ["hidden", "reset", "update"],
+"""Runs with images as input."""
+ALL_RUNS = [f"r{number}" for number in range(1, 13)]
+LIKELY_VALUES: dict[str, list[Any]] = {
+    "cell": ["encoder.stack.forward_cells.0", "encoder.stack.backward_cells.0", "decoder.stack.cells.0"],
+    "signal": ["hidden", "reset", "update"],
     "split": ["test", "forecasts"],
-    "block": ["", "encoder", "encoder.blocks.0.look_around", "decoder"],
+    "block": ["", "encoder", "encoder.blocks.0.self_attention", "decoder"],
     "file": [image(), image(11)],
     "pixels": [base64.b64encode(bytes(range(192))).decode()],
     "cover": [[], [0], [1, 3]],
@@ -62,10 +62,10 @@ LIKELY: dict[str, list[Any]] = {
     "step": [10],
     "number": [0],
     "ids": [[5, 6, 7]],
-    "taken": [[], [5], [6, 7]],
+    "forced_ids": [[], [5], [6, 7]],
     "max_new_tokens": [3, 8],
 }
-"""Values that fields of these names often have."""
+"""Typical values of fields with these names."""
 ODD_HEADERS = [
     {"Content-Type": "text/plain"}, {"X": "x" * 20_000}, {"Cookie": '"=;;\x01'}, {"Authorization": "Bearer é"},
     {"Host": "é"}, {"Origin": "é"}, {"Content-Length": "3"}, {"Transfer-Encoding": "chunked"},
@@ -73,7 +73,7 @@ ODD_HEADERS = [
 
 
 def random_value(rng: random.Random, schema: dict, names: dict):
-    """Something that a schema allows, or nearly."""
+    """A value that a schema allows, or nearly."""
     if rng.random() < 0.01:
         return rng.choice([None, True, -1, 0, 2**63, 1e308, 0.5, "", [], {}, [[]], {"a": 1}, "x" * 30_000])
     if "$ref" in schema:
@@ -94,20 +94,20 @@ def random_object(rng, schema, names):
     fields = {
         name: part for name, part in schema.get("properties", {}).items() if name in required or rng.random() < 0.5
     }
-    found = {name: named(rng, name, part, names, likely) for name, part in fields.items()}
+    result = {name: field_value(rng, name, part, names, likely) for name, part in fields.items()}
     if rng.random() < 0.03:
-        found[rng.choice(["extra", "__class__", ""])] = 1
-    return found
+        result[rng.choice(["extra", "__class__", ""])] = 1
+    return result
 
 
-def named(rng: random.Random, name: str, schema: dict, names: dict, likely: bool) -> Any:
-    """The value of a field; where it is to be a likely one, its name may tell which are."""
-    return rng.choice(LIKELY[name]) if likely and name in LIKELY else random_value(rng, schema, names)
+def field_value(rng: random.Random, name: str, schema: dict, names: dict, likely: bool) -> Any:
+    """The value of a field: a typical one for its name, or a random one of its schema."""
+    return rng.choice(LIKELY_VALUES[name]) if likely and name in LIKELY_VALUES else random_value(rng, schema, names)
 
 
 def random_text(rng, schema, names):
     if "pattern" in schema:
-        return rng.choice(["r1", "r5", "loss", "encoder.blocks.0", "decoder.blocks.1.look_back", "x"])
+        return rng.choice(["r1", "r5", "loss", "encoder.blocks.0", "decoder.blocks.1.self_attention", "x"])
     if schema.get("maxLength", 0) > 1_000_000:
         return rng.choice([image(), image(13), "AAAA", "no"])
     return rng.choice(EDGE_CASE_TEXTS) if rng.random() < 0.4 else "".join(rng.choices(LETTERS, k=rng.randint(1, 12)))
@@ -133,27 +133,27 @@ OF_KIND = {
 
 
 def cheap(body: dict) -> dict:
-    """A question that asks for hundreds of tokens by many beams is allowed, but not two thousand times."""
+    """The request with fewer tokens: hundreds of tokens with many beams take too long for thousands of requests."""
     if isinstance(body, dict) and isinstance(body.get("max_new_tokens"), int):
         body["max_new_tokens"] = min(body["max_new_tokens"], 12)
     return body
 
 
 def random_request(rng: random.Random) -> dict:
-    """One request; most are questions that could be meant."""
+    """One request; most are valid."""
     name = rng.choice(list(ROUTES))
     names = openapi_schema()["components"]["schemas"]
-    drawn_body = cheap(random_value(rng, names[ROUTES[name].request_model.__name__], names))
-    if isinstance(drawn_body, dict) and rng.random() < 0.95:
-        suited = SUPPORTED_RUNS.get(name.split("/")[0], ["r1", "r2", "r3", "r4", "r5"])
-        drawn_body["run"] = rng.choice(suited if rng.random() < 0.8 else ALL)
-        if drawn_body["run"] not in IMAGE_RUNS and rng.random() < 0.9:
-            drawn_body.pop("pixels", None)  # or half of all questions about texts would be refused for the same reason
-    body = json.dumps(drawn_body).encode()
+    fields = cheap(random_value(rng, names[ROUTES[name].request_model.__name__], names))
+    if isinstance(fields, dict) and rng.random() < 0.95:
+        supported = SUPPORTED_RUNS.get(name.split("/")[0], ["r1", "r2", "r3", "r4", "r5"])
+        fields["run"] = rng.choice(supported if rng.random() < 0.8 else ALL_RUNS)
+        if fields["run"] not in IMAGE_RUNS and rng.random() < 0.9:
+            fields.pop("pixels", None)  # else half of all requests about texts would have the same error
+    body = json.dumps(fields).encode()
     headers = {**BEARER, "Content-Type": "application/json"}
     method, path = "POST", f"/api/{name}"
     if rng.random() < 0.1:
-        body = rng.choice(RUBBISH)
+        body = rng.choice(MALFORMED)
     elif rng.random() < 0.1:
         cut = rng.randrange(len(body))
         body = body[:cut] + bytes([rng.randrange(256)]) + body[cut + 1 :]

@@ -31,24 +31,24 @@ VIEWS = {
     "rnn": {*GENERATIVE_VIEWS, *ATTENTION_VIEWS, "recurrent", "positions"},
     "gpt": {*GENERATIVE_VIEWS, *ATTENTION_VIEWS, "positions"},
     "lstm": {*GENERATIVE_VIEWS, "recurrent", "positions"},
-    "convolutional": {*GENERATIVE_VIEWS, *ATTENTION_VIEWS, "positions"},
-    "window": {*GENERATIVE_VIEWS, "positions"},
+    "gated cnn": {*GENERATIVE_VIEWS, *ATTENTION_VIEWS, "positions"},
+    "mlp": {*GENERATIVE_VIEWS, "positions"},
     "bert": {*ENCODER_VIEWS, *ATTENTION_VIEWS, "next-token", "positions"},
-    "pairs": {*ENCODER_VIEWS, *ATTENTION_VIEWS, "next-token", "positions"},
+    "next sentence": {*ENCODER_VIEWS, *ATTENTION_VIEWS, "next-token", "positions"},
     "classifier": {*ENCODER_VIEWS, *ATTENTION_VIEWS, "positions"},
     "classifier, recurrent": {*ENCODER_VIEWS, "recurrent", "positions"},
-    "classifier, windows": {*ENCODER_VIEWS, "positions"},
+    "classifier, text-cnn": {*ENCODER_VIEWS, "positions"},
     "tagger": {*ENCODER_VIEWS, "recurrent"},
     "tagger, n-grams": {*ENCODER_VIEWS, "recurrent"} - {"embeddings"},
     "tagger, transformer": {*ENCODER_VIEWS, *ATTENTION_VIEWS, "positions"},
-    "embedder": {*ENCODER_VIEWS, *ATTENTION_VIEWS, "positions"} - {"compare"},
+    "embedding": {*ENCODER_VIEWS, *ATTENTION_VIEWS, "positions"} - {"compare"},
     "vit": {*ATTENTION_VIEWS, "vit", "positions", "compare", "architecture"},
     "vit, headless": {*ATTENTION_VIEWS, "vit", "positions", "architecture"},
     "resnet": {"vit", "compare", "architecture"},
     "caption": {*GENERATIVE_VIEWS, *ATTENTION_VIEWS, "vit", "positions"},
     "video": {*GENERATIVE_VIEWS, *ATTENTION_VIEWS, "vit", "recurrent"},
     "series": {"recurrent", "compare", "architecture"},
-    "series, window": {"compare", "architecture"},
+    "series, mlp": {"compare", "architecture"},
     "series, transformer": {*ATTENTION_VIEWS, "compare", "architecture"},
     "ensemble": {*GENERATIVE_VIEWS} - {"embeddings"},
     "ensemble, caption": {*GENERATIVE_VIEWS} - {"embeddings"},
@@ -205,8 +205,8 @@ class TestSeries:
         assert found["forecast"] == pytest.approx(parse_numbers(model(NUMBERS, max_new_tokens=3).text))
 
     def test_a_window_model_forecasts_wherever_its_context_is_full(self):
-        model, values = workspace("series, window").run("r1").model, parse_numbers(NUMBERS)
-        found = post("series, window", "series/forecast", text=NUMBERS, horizon=2)
+        model, values = workspace("series, mlp").run("r1").model, parse_numbers(NUMBERS)
+        found = post("series, mlp", "series/forecast", text=NUMBERS, horizon=2)
         assert found["values"] == pytest.approx(values[3:])
         for index, forecast in enumerate(found["one_step_predictions"]):
             expected = parse_numbers(model(" ".join(map(str, values[: 4 + index])), max_new_tokens=1).text)

@@ -56,8 +56,8 @@ LABEL, TAG = model_of(Label(), "neg", "pos"), model_of(Tags(), "NOUN", "PRON", "
 def run(tmp_path):
     folder = RunFolder(tmp_path / "a-run")
     write_text(folder.evaluation / "test.tsv", TEXTS)
-    write_text(folder.evaluation / "roles-candidates.tsv", LABELS)
-    write_text(folder.evaluation / "tags-candidates.tsv", TAGS)
+    write_text(folder.evaluation / "roles-predictions.tsv", LABELS)
+    write_text(folder.evaluation / "tags-predictions.tsv", TAGS)
     write_json(folder.evaluation / "token_losses.json", [{"tokens": ["a", "▁", "b"], "losses": [1.0, 2.0, 6.0]}])
     write_json(folder.evaluation / "scores.json", {})
     return folder
@@ -121,7 +121,7 @@ def test_a_run_without_evaluation_has_a_hint(tmp_path):
 
 def test_an_image_is_named_by_its_folder_and_file_without_its_path(run):
     line = f"{run.path}/photos/cat/3.png\tneg\tpos\t0.9000\n"
-    write_text(run.evaluation / "test-candidates.tsv", f"text\tlabel\tanswer\tprobability\n{line}")
+    write_text(run.evaluation / "test-predictions.tsv", f"text\tlabel\tanswer\tprobability\n{line}")
     (run.evaluation / "test.tsv").unlink()
     model = model_of(ImageLabel(), "neg", "pos", source=ImageSource())
     (row,) = without_paths(evaluated_rows(run, model, "test"), model)

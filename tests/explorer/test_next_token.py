@@ -133,7 +133,7 @@ def test_long_texts_and_invalid_tokens_are_errors():
     with pytest.raises(UserError, match="1,200 tokens"):
         context("lstm", "我" * (MAX_SHOWN_TOKENS + 200), "")
     for token in (0, 1, 2, -1, 10_000):
-        with pytest.raises(UserError, match="no token"):
+        with pytest.raises(UserError, match="cannot be generated"):
             generation_context(model, "我", "", [token])
 
 
@@ -150,7 +150,7 @@ def test_tokens_are_detokenized(name):
     assert detokenize(workspace(), DetokenizeRequest(run=run_of(name), ids=tuple(result["ids"]))) == {
         "text": result["text"]
     }
-    with pytest.raises(UserError, match="no token"):
+    with pytest.raises(UserError, match="cannot be generated"):
         detokenize(workspace(), DetokenizeRequest(run=run_of(name), ids=(2,)))
 
 

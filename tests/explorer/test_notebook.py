@@ -17,7 +17,6 @@ from seq2see.explorer import notebook
 from seq2see.explorer.notebook import attention_page
 from seq2see.explorer.saved_responses import request_key
 from seq2see.explorer.workspace import OpenRun
-from seq2see.runs.model import Model
 
 
 def stored_in(frame: str) -> dict:

@@ -1,4 +1,4 @@
-"""The page is told the positions that are added, and what another order makes of the answer."""
+"""The view "Positions": position encodings of the models, and predictions for reordered tokens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def workspace() -> Workspace:
     return Workspace(runs)
 
 
-def test_each_side_is_told_in_its_own_way(workspace: Workspace):
+def test_each_side_has_its_own_position_encoding(workspace: Workspace):
     kinds = {
         name: [each["kind"] for each in positions.encodings(workspace, RunRequest(run=id))["sides"]]
         for id, name in NAMES.items()
@@ -44,13 +44,13 @@ def test_each_side_is_told_in_its_own_way(workspace: Workspace):
     }
 
 
-def test_the_table_is_the_one_that_is_added(workspace: Workspace):
-    asked = positions.PositionTableRequest(run="r1", side="source", length=9)
+def test_the_table_has_the_vectors_that_are_added(workspace: Workspace):
+    request = positions.PositionTableRequest(run="r1", side="source", length=9)
     expected = SinusoidalPositions(16)(torch.arange(9)[None])[0].numpy()
-    np.testing.assert_allclose(positions.table(workspace, asked).array, expected, atol=1e-6)
+    np.testing.assert_allclose(positions.table(workspace, request).array, expected, atol=1e-6)
     unit = expected / np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(positions.position_similarity(workspace, asked).array, unit @ unit.T, atol=1e-5)
-    with pytest.raises(UserError, match="not told"):
+    np.testing.assert_allclose(positions.similarity(workspace, request).array, unit @ unit.T, atol=1e-5)
+    with pytest.raises(UserError, match="no position encoding"):
         positions.table(workspace, positions.PositionTableRequest(run="r2", side="source"))
     with pytest.raises(UserError, match="no source"):
         positions.table(workspace, positions.PositionTableRequest(run="r3", side="source"))
@@ -59,48 +59,48 @@ def test_the_table_is_the_one_that_is_added(workspace: Workspace):
 
 
 @pytest.mark.parametrize("id", NAMES)
-def test_as_it_stands_the_answer_is_the_models_own(workspace: Workspace, id: str):
+def test_in_the_original_order_the_prediction_is_that_of_the_model(workspace: Workspace, id: str):
     text = "我有[MASK]本书" if NAMES[id] == "bert" else SOURCE
-    encodings = positions.answers(workspace, positions.ReorderRequest(run=id, text=text))
-    assert encodings["text"] == text_model(NAMES[id])(text).text
-    assert sum(encodings["movable"]) == 5
+    result = positions.predict_reordered(workspace, positions.ReorderRequest(run=id, text=text))
+    assert result["text"] == text_model(NAMES[id])(text).text
+    assert sum(result["movable"]) == 5
 
 
 @pytest.mark.parametrize("id", ["r1", "r2", "r3"])
-def test_another_order_is_the_same_as_the_text_written_so(workspace: Workspace, id: str):
-    turned = "".join(SOURCE[place] for place in ORDER)
-    encodings = positions.answers(workspace, positions.ReorderRequest(run=id, text=SOURCE, order=ORDER))
-    assert encodings["text"] == text_model(NAMES[id])(turned).text
-    assert encodings["tokens"] == positions.answers(workspace, positions.ReorderRequest(run=id, text=SOURCE))["tokens"]
+def test_reordered_tokens_are_equal_to_a_text_in_that_order(workspace: Workspace, id: str):
+    reordered = "".join(SOURCE[index] for index in ORDER)
+    result = positions.predict_reordered(workspace, positions.ReorderRequest(run=id, text=SOURCE, order=ORDER))
+    assert result["text"] == text_model(NAMES[id])(reordered).text
+    assert result["tokens"] == positions.predict_reordered(workspace, positions.ReorderRequest(run=id, text=SOURCE))["tokens"]
 
 
-def test_with_positions_off_the_order_is_nothing_to_an_encoder_but_much_to_a_decoder(workspace: Workspace):
-    def moved(id: str, way: str):
+def test_without_positions_the_order_has_no_effect_on_an_encoder_but_on_a_decoder(workspace: Workspace):
+    def moved(id: str, mode: str):
         return positions.distances(
-            workspace, positions.ReorderRequest(run=id, text=SOURCE, order=ORDER, positions=way)
+            workspace, positions.ReorderRequest(run=id, text=SOURCE, order=ORDER, positions=mode)
         ).array
 
     for id in ("r1", "r4"):
-        assert moved(id, "told").max() > 0.01
+        assert moved(id, "on").max() > 0.01
         assert moved(id, "off").max() < 1e-5
-    assert moved("r3", "off")[1:].max() > 0.01  # who looks back only still sees another past
-    np.testing.assert_allclose(moved("r2", "off"), moved("r2", "told"), atol=1e-6)  # there was nothing to turn off
-    text = positions.ReorderRequest(run="r1", text=SOURCE, positions="off")
-    turned = text.model_copy(update={"order": ORDER})
-    assert positions.answers(workspace, text)["text"] == positions.answers(workspace, turned)["text"]
+    assert moved("r3", "off")[1:].max() > 0.01  # a causal model attends to other tokens
+    np.testing.assert_allclose(moved("r2", "off"), moved("r2", "on"), atol=1e-6)  # this model has no positions
+    original = positions.ReorderRequest(run="r1", text=SOURCE, positions="off")
+    reordered = original.model_copy(update={"order": ORDER})
+    assert positions.predict_reordered(workspace, original)["text"] == positions.predict_reordered(workspace, reordered)["text"]
 
 
-def test_ends_stay_where_they_are_and_orders_are_whole():
+def test_special_tokens_do_not_move_and_orders_are_complete():
     assert full_order([BOS, 7, 8, 9, EOS], [2, 0, 1]) == [0, 3, 1, 2, 4]
     assert full_order([7, 8, EOS], []) == [0, 1, 2]
-    for wrong in ([0, 1], [0, 0, 1], [1, 2, 3]):
-        with pytest.raises(UserError, match="each of them once"):
-            full_order([BOS, 7, 8, 9, EOS], wrong)
+    for order in ([0, 1], [0, 0, 1], [1, 2, 3]):
+        with pytest.raises(UserError, match="each exactly once"):
+            full_order([BOS, 7, 8, 9, EOS], order)
 
 
-def test_the_pieces_of_words_that_are_asked_about_are_not_moved():
+def test_the_tokens_of_a_tagger_cannot_be_reordered():
     settings = ModelSettings(source=Text(), encoder=STACK, target=Tags())
     run = OpenRun("r1", "tagger", None, Path("tagger"))
     run.__dict__["model"] = SimpleNamespace(config=SimpleNamespace(model=settings))
-    with pytest.raises(UserError, match="asked about words"):
-        positions.answers(Workspace({"r1": run}), positions.ReorderRequest(run="r1", text=SOURCE))
+    with pytest.raises(UserError, match="tags words"):
+        positions.predict_reordered(Workspace({"r1": run}), positions.ReorderRequest(run="r1", text=SOURCE))

@@ -1,4 +1,4 @@
-"""What the page is told about a recurrent network is what its cells computed."""
+"""The responses of the view "Recurrent" are what the cells compute."""
 
 from __future__ import annotations
 
@@ -27,83 +27,83 @@ def workspace() -> Workspace:
     return Workspace(runs)
 
 
-def asked(kind=TraceRequest, run: str = RNN, **more):
-    return kind(run=run, text=SOURCE, target=TARGET, **more)
+def request(kind=TraceRequest, run: str = RNN, **fields):
+    return kind(run=run, text=SOURCE, target=TARGET, **fields)
 
 
-def test_cells_are_told_with_what_they_show(workspace: Workspace):
-    told = recurrent.read(workspace, asked())
-    assert [(each["name"], each["image_size"], each["direction"]) for each in told["cells"]] == [
-        ("encoder.stack.forecast.0", "source", "forecast"),
-        ("encoder.stack.back.0", "source", "back"),
-        ("decoder.stack.cells.0", "target", "forecast"),
+def test_cells_are_listed_with_their_signals(workspace: Workspace):
+    info = recurrent.list_cells(workspace, request())
+    assert [(each["name"], each["side"], each["direction"]) for each in info["cells"]] == [
+        ("encoder.stack.forward_cells.0", "source", "forward"),
+        ("encoder.stack.backward_cells.0", "source", "backward"),
+        ("decoder.stack.cells.0", "target", "forward"),
     ]
-    assert told["cells"][0]["signals"] == ["hidden", "reset", "update", "candidate"]
-    assert told["cells"][0]["units"] == 8
-    assert told["tokens"]["source"][:-1] == list(SOURCE)
-    assert told["tokens"]["target_tokens"][:-1] == list(TARGET)
-    assert told["source_access"] == "attention"
-    assert recurrent.read(workspace, asked(run=LSTM))["source_access"] == "never"
-    assert recurrent.read(workspace, asked(run=LSTM))["cells"][0]["signals"][:2] == ["hidden", "cell"]
+    assert info["cells"][0]["signals"] == ["hidden", "reset", "update", "candidate"]
+    assert info["cells"][0]["units"] == 8
+    assert info["tokens"]["source"][:-1] == list(SOURCE)
+    assert info["tokens"]["labels"][:-1] == list(TARGET)
+    assert info["source_access"] == "attention"
+    assert recurrent.list_cells(workspace, request(run=LSTM))["source_access"] == "none"
+    assert recurrent.list_cells(workspace, request(run=LSTM))["cells"][0]["signals"][:2] == ["hidden", "cell"]
 
 
-@pytest.mark.parametrize("way", ["forecast", "back"])
+@pytest.mark.parametrize("cells", ["forward_cells", "backward_cells"])
 @torch.no_grad()
-def test_states_and_gates_are_those_of_the_cell_in_the_order_of_the_text(workspace: Workspace, way: str):
+def test_states_and_gates_are_those_of_the_cell_in_the_order_of_the_text(workspace: Workspace, cells: str):
     model = text_model("rnn")
     vectors = model.module.source(model.named_batch(SOURCE, TARGET).batch.source).values
-    cell = getattr(model.module.encoder.stack, way)[0]
-    given = vectors if way == "forecast" else vectors.flip(1)
-    hidden, _ = cell.unroll_eagerly(given, cell.initial_state(1, given))
-    first = cell.gates(cell.project_inputs(given[:, 0]), cell.initial_state(1, given))
-    name = f"encoder.stack.{way}.0"
-    found = recurrent.states(workspace, asked(recurrent.StatesRequest, cell=name)).array
-    begins = 0 if way == "forecast" else -1
-    np.testing.assert_allclose(found, (hidden if way == "forecast" else hidden.flip(1))[0], atol=1e-5)
+    cell = getattr(model.module.encoder.stack, cells)[0]
+    inputs = vectors if cells == "forward_cells" else vectors.flip(1)
+    hidden, _ = cell.unroll_eagerly(inputs, cell.initial_state(1, inputs))
+    first = cell.gates(cell.project_inputs(inputs[:, 0]), cell.initial_state(1, inputs))
+    name = f"encoder.stack.{cells}.0"
+    found = recurrent.states(workspace, request(recurrent.StatesRequest, cell=name)).array
+    start = 0 if cells == "forward_cells" else -1
+    np.testing.assert_allclose(found, (hidden if cells == "forward_cells" else hidden.flip(1))[0], atol=1e-5)
     for gate in ("reset", "update", "candidate"):
-        seen = recurrent.states(workspace, asked(recurrent.StatesRequest, cell=name, shows=gate)).array
-        np.testing.assert_allclose(seen[begins], first[gate][0], atol=1e-5)
+        values = recurrent.states(workspace, request(recurrent.StatesRequest, cell=name, signal=gate)).array
+        np.testing.assert_allclose(values[start], first[gate][0], atol=1e-5)
 
 
-def test_an_lstm_also_shows_what_it_keeps(workspace: Workspace):
-    told = recurrent.read(workspace, asked(run=LSTM))["cells"][0]
-    states, kept, output = (
-        recurrent.states(workspace, asked(recurrent.StatesRequest, LSTM, cell=told["name"], shows=shows)).array
-        for shows in ("hidden", "cell", "output")
+def test_an_lstm_also_has_a_cell_state(workspace: Workspace):
+    info = recurrent.list_cells(workspace, request(run=LSTM))["cells"][0]
+    states, cell_state, output = (
+        recurrent.states(workspace, request(recurrent.StatesRequest, LSTM, cell=info["name"], signal=signal)).array
+        for signal in ("hidden", "cell", "output")
     )
-    np.testing.assert_allclose(states, output * np.tanh(kept), atol=1e-5)
+    np.testing.assert_allclose(states, output * np.tanh(cell_state), atol=1e-5)
 
 
-def test_what_is_left_is_told_for_every_time(workspace: Workspace):
+def test_the_influence_of_a_word_has_a_value_for_every_time_step(workspace: Workspace):
     found = recurrent.influence(
-        workspace, asked(recurrent.InfluenceRequest, cell="encoder.stack.forecast.0", word=1)
+        workspace, request(recurrent.InfluenceRequest, cell="encoder.stack.forward_cells.0", word=1)
     ).array
     assert found.shape == (3, len(SOURCE) + 1)
     np.testing.assert_allclose(found[:, 1], 1, atol=1e-6)
     assert (found[:2, 0] == 0).all()
     with pytest.raises(UserError, match="6 tokens"):
-        recurrent.influence(workspace, asked(recurrent.InfluenceRequest, cell="encoder.stack.forecast.0", word=6))
+        recurrent.influence(workspace, request(recurrent.InfluenceRequest, cell="encoder.stack.forward_cells.0", word=6))
 
 
 @torch.no_grad()
-def test_contexts_come_with_what_the_one_vector_would_do(workspace: Workspace):
+def test_context_vectors_and_the_ablation_are_those_of_the_model(workspace: Workspace):
     model = text_model("rnn")
     batch = model.named_batch(SOURCE, TARGET).batch
-    given = recurrent.given(workspace, asked()).array
-    assert given.shape == (1 + len(TARGET) + 1, 16)
-    np.testing.assert_allclose(given[0], model.module.encode(batch.source).pooled[0], atol=1e-6)
-    right = model.module(batch).softmax(-1)[0].gather(-1, batch.labels[0][:, None])[:, 0]
-    needed = recurrent.needed(workspace, asked()).array
-    np.testing.assert_allclose(needed[0], right, atol=1e-6)
-    assert np.abs(needed[0] - needed[1]).max() > 1e-3
+    contexts = recurrent.context_vectors(workspace, request()).array
+    assert contexts.shape == (1 + len(TARGET) + 1, 16)
+    np.testing.assert_allclose(contexts[0], model.module.encode(batch.source).pooled[0], atol=1e-6)
+    expected = model.module(batch).softmax(-1)[0].gather(-1, batch.labels[0][:, None])[:, 0]
+    ablation = recurrent.attention_ablation(workspace, request()).array
+    np.testing.assert_allclose(ablation[0], expected, atol=1e-6)
+    assert np.abs(ablation[0] - ablation[1]).max() > 1e-3
 
 
-def test_what_a_model_does_not_have_is_refused(workspace: Workspace):
+def test_missing_cells_signals_and_attention_are_errors(workspace: Workspace):
     with pytest.raises(UserError, match="no recurrent cells"):
-        recurrent.read(workspace, asked(run=TRANSFORMER))
+        recurrent.list_cells(workspace, request(run=TRANSFORMER))
     with pytest.raises(UserError, match="no attention"):
-        recurrent.needed(workspace, asked(run=LSTM))
-    with pytest.raises(UserError, match="There is:"):
-        recurrent.states(workspace, asked(recurrent.StatesRequest, cell="encoder.stack.sideways.0"))
-    with pytest.raises(UserError, match="up to 1,000"):
-        recurrent.read(workspace, TraceRequest(run=LSTM, text="我" * 1001, target="有"))
+        recurrent.attention_ablation(workspace, request(run=LSTM))
+    with pytest.raises(UserError, match="Modules with"):
+        recurrent.states(workspace, request(recurrent.StatesRequest, cell="encoder.stack.sideways.0"))
+    with pytest.raises(UserError, match="1,000"):
+        recurrent.list_cells(workspace, TraceRequest(run=LSTM, text="我" * 1001, target="有"))

@@ -1,4 +1,4 @@
-"""Who is let in: every combination of host, page, token, method, content type and path."""
+"""The security middleware with every combination of host, origin, token, method, content type and path."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ TYPES = {
     "application/x-www-form-urlencoded": False, "multipart/form-data; boundary=x": False,
     "application/json; charset=latin-1": False,
 }  # fmt: skip
-CARRIED = {
+EXPECTED_HEADERS = {
     b"x-content-type-options": b"nosniff", b"referrer-policy": b"no-referrer", b"cache-control": b"no-store",
     b"cross-origin-resource-policy": b"same-origin", b"cross-origin-opener-policy": b"same-origin",
     b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     b"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
 }  # fmt: skip
-"""What every answer must carry, whatever the server says of itself."""
+"""The headers of every response."""
 PATHS = (
     "/",
     "/page/main.js",
@@ -53,7 +53,7 @@ PATHS = (
     "/api/runs",
     "/api/openapi.json",
     "/api/nothing",
-    "/api//enter",
+    "/api//login",
     "/pages",
     "/nothing",
 )
@@ -74,15 +74,15 @@ def token_headers(name: str) -> list[tuple[bytes, bytes]]:
 
 
 def expected(host: str, origin: str | None, token: str, method: str, kind: str, path: str) -> int:
-    """What the rules say, the first that is broken first; 200 stands for "let in"."""
+    """The expected status by the first violated rule; 200 for a valid request."""
     if not HOSTS[host]:
         return 421
     if method not in ("GET", "POST"):
         return 405
     if ORIGINS[origin] is False or (ORIGINS[origin] is None and method == "POST" and TOKENS[token] != "bearer"):
         return 403
-    open_to_all = path == "/api/login" or (method == "GET" and path in ("/", "/page/main.js"))
-    if not open_to_all and TOKENS[token] is None:
+    is_public = path == "/api/login" or (method == "GET" and path in ("/", "/page/main.js"))
+    if not is_public and TOKENS[token] is None:
         return 401
     return 200 if method == "GET" or TYPES[kind] else 415
 
@@ -90,7 +90,7 @@ def expected(host: str, origin: str | None, token: str, method: str, kind: str, 
 async def statuses(
     cells: list[tuple[str, str | None, str, str, str, str]],
 ) -> tuple[list[int], list[dict[bytes, bytes]]]:
-    found, answers = [], []
+    found, responses = [], []
 
     async def inner(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": [(b"Cache-Control", b"public")]})
@@ -101,8 +101,8 @@ async def statuses(
     async def send(message):
         if message["type"] == "http.response.start":
             found.append(message["status"])
-            answers.append(dict(message["headers"]))
-            assert len(answers[-1]) == len(message["headers"])  # none is given twice
+            responses.append(dict(message["headers"]))
+            assert len(responses[-1]) == len(message["headers"])  # none is given twice
 
     guard = SecurityMiddleware(inner, CREDENTIALS, lambda path: 1000)
     for host, origin, token, method, kind, path in cells:
@@ -111,44 +111,44 @@ async def statuses(
         headers += [(b"origin", page.encode())] if page is not None else []
         headers += [*token_headers(token), (b"content-type", kind.encode())]
         await guard({"type": "http", "method": method, "path": path, "headers": headers}, receive, send)
-    return found, answers
+    return found, responses
 
 
 @pytest.mark.parametrize("every", [31, pytest.param(1, marks=pytest.mark.long)])
-def test_exactly_those_are_let_in_that_the_rules_allow(every):
-    """All combinations, or every so many-th of them: 31 shares no factor with the number of choices of any kind."""
+def test_exactly_the_valid_requests_are_accepted(every):
+    """All combinations, or every 31st: 31 has no common factor with the number of values of any kind."""
     paths = [*PATHS, *(f"/api/{name}" for name in list(ROUTES)[:2])]
     cells = list(itertools.product(HOSTS, ORIGINS, TOKENS, METHODS, TYPES, paths))[::every]
-    found, answers = run_async(statuses(cells))
-    wrong = [(cell, status) for cell, status in zip(cells, found, strict=True) if status != expected(*cell)]
-    assert not wrong, wrong[:5]
+    found, responses = run_async(statuses(cells))
+    mismatches = [(cell, status) for cell, status in zip(cells, found, strict=True) if status != expected(*cell)]
+    assert not mismatches, mismatches[:5]
     assert {200, 401, 403, 405, 415, 421} == set(found)
-    assert all(answer.items() >= CARRIED.items() for answer in answers)
-    assert not any(name.lower().startswith(b"access-control") for answer in answers for name in answer)
-    assert not any(b"public" in answer.values() for answer in answers)
+    assert all(response.items() >= EXPECTED_HEADERS.items() for response in responses)
+    assert not any(name.lower().startswith(b"access-control") for response in responses for name in response)
+    assert not any(b"public" in response.values() for response in responses)
 
 
-async def asked(headers: list[tuple[bytes, bytes]], messages: list[dict] | None = None, **scope) -> tuple[list, list]:
-    """What the guard hands on to the application and what it sends, if these messages are received."""
-    heard, sent = [], []
+async def send_request(headers: list[tuple[bytes, bytes]], messages: list[dict] | None = None, **scope) -> tuple[list, list]:
+    """The bodies that the middleware passes to the application and the statuses that it sends, for these messages."""
+    received, sent = [], []
 
     async def inner(scope, receive, send):
-        heard.append((await receive())["body"])
+        received.append((await receive())["body"])
 
     async def send(message):
         sent.append(message)
 
-    arriving = iter(messages or [{"type": "http.request"}])
+    incoming = iter(messages or [{"type": "http.request"}])
 
     async def receive():
-        return next(arriving)
+        return next(incoming)
 
-    whole = {"type": "http", "method": "POST", "path": "/api/predict", "headers": headers, **scope}
-    await SecurityMiddleware(inner, CREDENTIALS, lambda path: 10)(whole, receive, send)
-    return heard, [message.get("status") for message in sent][:1]
+    request = {"type": "http", "method": "POST", "path": "/api/predict", "headers": headers, **scope}
+    await SecurityMiddleware(inner, CREDENTIALS, lambda path: 10)(request, receive, send)
+    return received, [message.get("status") for message in sent][:1]
 
 
-RIGHT = [
+VALID_HEADERS = [
     (b"host", b"127.0.0.1:7777"),
     (b"authorization", b"Bearer " + CREDENTIALS.token.encode()),
     (b"content-type", b"application/json"),
@@ -160,93 +160,93 @@ def part(body: bytes, more: bool = True) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("messages", "whole", "status"),
+    ("messages", "body", "status"),
     [
         ([part(b"[1,"), part(b"2]", False)], b"[1,2]", None),
         ([part(b"[123456", True), part(b"78]", False)], b"[12345678]", None),
         ([part(b"[123456", True), part(b"789]", False)], None, 413),
         ([part(b"[1,"), {"type": "http.disconnect"}], None, 400),
     ],
-    ids=["in parts", "just short enough", "one byte too long", "never finished"],
+    ids=["in parts", "maximum size", "one byte too long", "incomplete"],
 )
-def test_a_question_arrives_whole_or_not_at_all(schemas, whole, status):
-    assert run_async(asked(RIGHT, schemas)) == ([whole] if whole else [], [status] if status else [])
+def test_a_body_is_passed_on_completely_or_rejected(messages, body, status):
+    assert run_async(send_request(VALID_HEADERS, messages)) == ([body] if body else [], [status] if status else [])
 
 
-def test_only_http_is_answered():
-    assert run_async(asked(RIGHT, type="websocket")) == ([], [])
+def test_only_http_requests_have_responses():
+    assert run_async(send_request(VALID_HEADERS, type="websocket")) == ([], [])
 
 
 @pytest.mark.parametrize("bearer", ["bearer {}", "BEARER   {}"])
-def test_the_word_before_the_token_may_be_written_otherwise(bearer):
-    headers = [RIGHT[0], (b"Authorization", bearer.format(CREDENTIALS.token).encode()), RIGHT[2]]
-    assert run_async(asked(headers)) == ([b""], [])
+def test_the_authorization_scheme_is_not_case_sensitive(bearer):
+    headers = [VALID_HEADERS[0], (b"Authorization", bearer.format(CREDENTIALS.token).encode()), VALID_HEADERS[2]]
+    assert run_async(send_request(headers)) == ([b""], [])
 
 
 @pytest.mark.parametrize("kinds", [[], [b"application/json"] * 2])
-def test_a_question_says_once_what_it_is(kinds):
-    assert run_async(asked([*RIGHT[:2], *((b"content-type", kind) for kind in kinds)])) == ([], [415])
+def test_a_request_has_exactly_one_content_type(kinds):
+    assert run_async(send_request([*VALID_HEADERS[:2], *((b"content-type", kind) for kind in kinds)])) == ([], [415])
 
 
-def test_headers_are_counted_with_their_names():
-    room = (16 << 10) - sum(len(name) + len(value) for name, value in RIGHT)
-    assert run_async(asked([*RIGHT, (b"x" * (room - 1), b"y")])) == ([b""], [])
-    assert run_async(asked([*RIGHT, (b"x" * room, b"y")])) == ([], [431])
+def test_the_size_of_headers_includes_their_names():
+    space = (16 << 10) - sum(len(name) + len(value) for name, value in VALID_HEADERS)
+    assert run_async(send_request([*VALID_HEADERS, (b"x" * (space - 1), b"y")])) == ([b""], [])
+    assert run_async(send_request([*VALID_HEADERS, (b"x" * space, b"y")])) == ([], [431])
 
 
-@pytest.mark.parametrize("twice", ["Host", "Origin", "Authorization"])
-def test_a_header_that_is_given_twice_is_not_believed(twice):
-    right = {"Host": HOST_HEADER["Host"], "Origin": f"http://{HOST_HEADER['Host']}", "Authorization": f"Bearer {CREDENTIALS.token}"}
-    other = {"Host": "evil.example", "Origin": "http://evil.example", "Authorization": "Bearer no"}[twice]
-    headers = [*right.items(), (twice, other)]
+@pytest.mark.parametrize("name", ["Host", "Origin", "Authorization"])
+def test_a_duplicate_header_is_invalid(name):
+    valid = {"Host": HOST_HEADER["Host"], "Origin": f"http://{HOST_HEADER['Host']}", "Authorization": f"Bearer {CREDENTIALS.token}"}
+    other = {"Host": "evil.example", "Origin": "http://evil.example", "Authorization": "Bearer no"}[name]
+    headers = [*valid.items(), (name, other)]
     assert Client(make_app(workspace())).send("GET", "/api/runs", headers=headers).status_code in (401, 403, 421)  # type: ignore[arg-type]
-    assert Client(make_app(workspace())).send("GET", "/api/runs", headers=right).status_code == 200
+    assert Client(make_app(workspace())).send("GET", "/api/runs", headers=valid).status_code == 200
 
 
 class TestToken:
-    def test_it_has_256_bits_and_is_another_every_time(self):
+    def test_it_has_256_bits_and_is_always_different(self):
         assert len({Credentials(1).token for _ in range(50)}) == 50
         assert len(CREDENTIALS.token) == 43  # 32 bytes in base64
 
-    def test_the_link_holds_it_where_no_browser_sends_it(self):
+    def test_the_link_has_it_in_the_fragment(self):
         assert CREDENTIALS.link == f"http://127.0.0.1:7777/#token={CREDENTIALS.token}"
 
-    def test_it_does_not_show_when_keys_are_printed(self):
+    def test_it_is_not_part_of_the_repr(self):
         assert CREDENTIALS.token not in repr(CREDENTIALS)
 
-    def test_it_is_changed_for_a_cookie_that_lets_in(self):
+    def test_it_is_exchanged_for_a_valid_cookie(self):
         client = Client(make_app(workspace()))
-        own = {**HOST_HEADER, "Origin": f"http://{HOST_HEADER['Host']}"}
-        answer = client.send("POST", "/api/login", own, json={"token": CREDENTIALS.token})
-        cookie = answer.headers["set-cookie"]
+        headers = {**HOST_HEADER, "Origin": f"http://{HOST_HEADER['Host']}"}
+        response = client.send("POST", "/api/login", headers, json={"token": CREDENTIALS.token})
+        cookie = response.headers["set-cookie"]
         assert {"httponly", "samesite=strict", "path=/"} <= {part.strip().lower() for part in cookie.split(";")}
         assert client.send("GET", "/api/runs", {**HOST_HEADER, "Cookie": cookie.split(";")[0]}).status_code == 200
 
     @pytest.mark.parametrize("token", ["", "x", CREDENTIALS.token[:-1], CREDENTIALS.token + "x", "é" * 43, "\0"], ids=range(6))
     def test_another_token_gets_no_cookie(self, token):
-        answer = Client(make_app(workspace())).send(
+        response = Client(make_app(workspace())).send(
             "POST", "/api/login", {**HOST_HEADER, "Origin": f"http://{HOST_HEADER['Host']}"}, json={"token": token}
         )
-        assert answer.status_code == 401
-        assert "set-cookie" not in answer.headers
+        assert response.status_code == 401
+        assert "set-cookie" not in response.headers
 
 
 class TestLimits:
-    def test_long_headers_are_refused(self):
+    def test_long_headers_are_rejected(self):
         client = Client(make_app(workspace()))
         assert client.send("GET", "/", {**HOST_HEADER, "X-Long": "x" * MAX_HEADER_BYTES}).status_code == 431
         assert client.send("GET", "/", {**HOST_HEADER, "X-Long": "x" * (MAX_HEADER_BYTES // 2)}).status_code == 200
 
-    def test_a_long_question_is_refused(self):
+    def test_a_large_request_is_rejected(self):
         client = Client(make_app(workspace()))
         assert client.post("runs/metrics", run="r1", padding="x" * (1 << 20)).status_code == 413
         assert client.post("runs/metrics", run="r1", padding="x" * 1000).status_code == 422
 
-    def test_a_deep_question_is_refused(self):
+    def test_a_deeply_nested_request_is_rejected(self):
         client = Client(make_app(workspace()))
         for levels, status in ((MAX_JSON_DEPTH, 422), (MAX_JSON_DEPTH + 1, 400), (100_000, 400)):
-            answer = client.send("POST", "/api/predict", content="[" * levels + "]" * levels, headers=_json())
-            assert answer.status_code == status
+            response = client.send("POST", "/api/predict", content="[" * levels + "]" * levels, headers=_json())
+            assert response.status_code == status
 
     @pytest.mark.parametrize(
         ("text", "levels"),
@@ -258,36 +258,36 @@ class TestLimits:
     def test_brackets_in_texts_do_not_count(self, text, levels):
         assert json_depth(text.encode()) == levels
 
-    def test_depth_is_found_quickly_whatever_was_sent(self):
+    def test_depth_is_computed_in_linear_time(self):
         for content in (b'"\\' * 500_000, b'"' * 1_000_000, b"\\" * 1_000_000, b"[]" * 100_000):
             assert json_depth(content) <= 1
-        assert json_depth(b"[" * 1_000_000) == 33  # nobody counts further
+        assert json_depth(b"[" * 1_000_000) == 33  # the count stops here
 
-    def test_bounds_are_those_that_are_promised(self):
-        """As `docs/explorer.md` tells them."""
+    def test_limits_are_the_documented_ones(self):
+        """The limits in `docs/explorer.md`."""
         assert (security.MAX_HEADER_BYTES, security.MAX_JSON_DEPTH, security.BODY_TIMEOUT) == (16_384, 32, 30)
         assert (connections.MAX_CONNECTIONS, connections.HEADER_TIMEOUT) == (200, 30)
         assert (job_queue.MAX_WAITING, job_queue.JOB_TIMEOUT) == (16, 120)
         assert (schemas.MAX_CHARACTERS, schemas.MAX_SHOWN_TOKENS) == (20_000, 1_000)
-        assert (routes.TEXT, routes.MEDIA) == (1 << 20, 20 << 20)
-        assert (downsampling.MOST_LINES, saved_responses.MAX_BYTES) == (4_000, 48 << 20)
+        assert (routes.MAX_TEXT_BYTES, routes.MAX_MEDIA_BYTES) == (1 << 20, 20 << 20)
+        assert (downsampling.MAX_POINTS, saved_responses.MAX_PAGE_BYTES) == (4_000, 48 << 20)
 
 
 def _json() -> dict[str, str]:
     return {**HOST_HEADER, "Authorization": f"Bearer {CREDENTIALS.token}", "Content-Type": "application/json"}
 
 
-def test_what_goes_wrong_inside_is_told_by_a_number_alone(monkeypatch, capsys):
+def test_an_internal_error_is_reported_by_its_id_only(monkeypatch, capsys):
     def broken(*_):
         raise RuntimeError("secret in a secret place")
 
-    monkeypatch.setattr("seq2see.explorer.server.listed", broken)
-    answer = Client(make_app(workspace())).send("GET", "/api/runs")
-    told = answer.json()
-    assert answer.status_code == 500
-    assert "secret" not in answer.text
-    assert "Traceback" not in answer.text
-    assert f"error {told['id']}\n" in (printed := capsys.readouterr().err)
-    assert "in broken" in printed  # where it was
-    assert answer.headers["content-security-policy"] == SECURITY_HEADERS["content-security-policy"]
-    assert json.loads(answer.text) == told
+    monkeypatch.setattr("seq2see.explorer.server.list_runs", broken)
+    response = Client(make_app(workspace())).send("GET", "/api/runs")
+    fields = response.json()
+    assert response.status_code == 500
+    assert "secret" not in response.text
+    assert "Traceback" not in response.text
+    assert f"error {fields['id']}\n" in (printed := capsys.readouterr().err)
+    assert "in broken" in printed  # the traceback
+    assert response.headers["content-security-policy"] == SECURITY_HEADERS["content-security-policy"]
+    assert json.loads(response.text) == fields

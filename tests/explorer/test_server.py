@@ -1,4 +1,4 @@
-"""What is asked and answered: the list of runs, the page, curves, predictions, and that nothing else gets in or out."""
+"""The responses of the server: the list of runs, the page, curves and predictions; and that nothing else is accessible."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def client(tmp_path_factory):
 
 
 class TestRuns:
-    def test_each_is_listed_with_what_it_is(self, client):
+    def test_each_run_is_listed_with_its_family_and_task(self, client):
         runs = client.send("GET", "/api/runs").json()["runs"]
         assert [run["id"] for run in runs] == [f"r{number}" for number in range(1, 13)]
         families = ["transformer", "recurrent", "gpt", "bert", "vit", "transformer", "transformer", "vit", "caption"]
@@ -54,104 +54,104 @@ class TestRuns:
         assert [run["id"] for run in runs if not run["ready"]] == ["r6"]
         assert runs[5]["languages"] == ["zh", "en"]
 
-    def test_no_answer_tells_where_anything_lies(self, client):
-        told = client.send("GET", "/api/runs").text + client.post("runs/metrics", run="r6").text
-        told += client.post("predict", run="r6", texts=["x"]).text
-        assert "half-done" in told
-        assert str(Path.cwd()) not in told
-        assert "/tmp" not in told
+    def test_no_response_contains_a_path(self, client):
+        result = client.send("GET", "/api/runs").text + client.post("runs/metrics", run="r6").text
+        result += client.post("predict", run="r6", texts=["x"]).text
+        assert "half-done" in result
+        assert str(Path.cwd()) not in result
+        assert "/tmp" not in result
 
-    def test_a_run_that_was_not_opened_is_not_found(self, client):
+    def test_a_run_that_is_not_open_is_not_found(self, client):
         for route in ("predict", "runs/metrics"):
-            answer = client.post(route, run="r99")
-            assert answer.status_code == 404
-            assert set(answer.json()) == {"message", "location", "hint"}
+            response = client.post(route, run="r99")
+            assert response.status_code == 404
+            assert set(response.json()) == {"message", "location", "hint"}
 
-    def test_runs_of_one_name_are_told_apart(self, tmp_path):
-        for place in ("a", "b"):
-            unfinished_run(tmp_path / place / "mine")
+    def test_runs_with_equal_names_get_numbers(self, tmp_path):
+        for folder in ("a", "b"):
+            unfinished_run(tmp_path / folder / "mine")
         opened = Workspace.open([str(tmp_path / "a" / "mine"), str(tmp_path / "b" / "mine")])
         assert [run.name for run in opened.runs.values()] == ["mine", "mine (2)"]
 
 
 class TestPredict:
     @pytest.mark.parametrize(("id", "name"), [("r1", "transformer"), ("r2", "rnn"), ("r3", "gpt"), ("r4", "bert")])
-    def test_the_model_gives_the_same_answers(self, client, id, name):
+    def test_the_predictions_are_those_of_the_model(self, client, id, name):
         texts = [SOURCE, "他们 abc"] if name != "bert" else ["我有[MASK]本书", "[MASK]国"]
-        told = client.post("predict", run=id, texts=texts).json()["predictions"]
+        result = client.post("predict", run=id, texts=texts).json()["predictions"]
         found = text_model(name).predict(texts)
-        assert [each["candidates"][0]["text"] for each in told] == [each.text for each in found]
-        assert [each["candidates"][0]["score"] for each in told] == pytest.approx([each.score for each in found])
-        assert [len(each["one_step_predictions"]) for each in told] == [len(each.candidates) for each in found]
+        assert [each["outputs"][0]["text"] for each in result] == [each.text for each in found]
+        assert [each["outputs"][0]["score"] for each in result] == pytest.approx([each.score for each in found])
+        assert [len(each["candidates"]) for each in result] == [len(each.candidates) for each in found]
 
     def test_settings_reach_the_decoder(self, client):
-        answer = client.post("predict", run="r1", texts=[SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4)
+        response = client.post("predict", run="r1", texts=[SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4)
         found = text_model("transformer").predict([SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4)[0]
-        told = answer.json()["predictions"][0]["candidates"]
-        assert [each["text"] for each in told] == [each.text for each in found.outputs]
+        result = response.json()["predictions"][0]["outputs"]
+        assert [each["text"] for each in result] == [each.text for each in found.outputs]
 
     def test_images_are_files_in_base64(self, client):
-        told = client.post("predict", run="r5", images=[image(20)], top_k=0).json()["predictions"][0]
+        result = client.post("predict", run="r5", images=[image(20)], top_k=0).json()["predictions"][0]
         pixels = decode_image(base64.b64decode(image(20)), "", 8, 3)
         found = image_classifier().predict([pixels], top_k=0)[0]
-        assert [each["text"] for each in told["one_step_predictions"][0]] == [each.text for each in found.candidates[0]]
-        assert {each["text"] for each in told["one_step_predictions"][0]} == {SCRIPT, "红"}
-        assert told["one_step_predictions"][0][0]["probability"] == pytest.approx(found.candidates[0][0].probability)
+        assert [each["text"] for each in result["candidates"][0]] == [each.text for each in found.candidates[0]]
+        assert {each["text"] for each in result["candidates"][0]} == {SCRIPT, "红"}
+        assert result["candidates"][0][0]["probability"] == pytest.approx(found.candidates[0][0].probability)
 
     @pytest.mark.parametrize(
         ("id", "body", "message"),
         [
             ("r5", {"images": ["no base64!"]}, "base64"),
             ("r5", {"images": [base64.b64encode(b"<svg/>").decode()]}, "not an image"),
-            ("r1", {"images": ["AAAA"]}, "does not look at images"),
-            ("r1", {"texts": ["我"], "images": ["AAAA"]}, "Texts and images"),
-            ("r1", {}, "nothing to answer"),
+            ("r1", {"images": ["AAAA"]}, "does not accept images"),
+            ("r1", {"texts": ["我"], "images": ["AAAA"]}, "both texts and images"),
+            ("r1", {}, "no input"),
             ("r1", {"texts": [" "]}, "empty"),
             ("r1", {"texts": ["我"], "num_beams": 2, "do_sample": True}, "do_sample"),
             ("r4", {"texts": ["我"], "num_beams": 2}, "num_beams"),
         ],
     )
-    def test_what_cannot_be_answered_is_told(self, client, id, body, what):
-        answer = client.post("predict", run=id, **body)
-        assert answer.status_code == 422
-        assert what in answer.json()["message"]
+    def test_an_invalid_request_has_an_error(self, client, id, body, message):
+        response = client.post("predict", run=id, **body)
+        assert response.status_code == 422
+        assert message in response.json()["message"]
 
 
-class TestNumbers:
-    def test_a_series_is_gone_on_from(self, client):
-        told = client.post("predict", run="r10", texts=["0.1 0.2 0.3"], max_new_tokens=4).json()["predictions"][0]
-        assert told["candidates"][0]["text"] == series_model()("0.1 0.2 0.3", max_new_tokens=4).text
+class TestSeries:
+    def test_a_series_is_continued(self, client):
+        result = client.post("predict", run="r10", texts=["0.1 0.2 0.3"], max_new_tokens=4).json()["predictions"][0]
+        assert result["outputs"][0]["text"] == series_model()("0.1 0.2 0.3", max_new_tokens=4).text
 
     @pytest.mark.parametrize("route", sorted(ROUTES))
-    def test_no_question_about_words_is_a_mistake_of_ours(self, client, route):
+    def test_no_request_about_texts_is_an_internal_error(self, client, route):
         texts = {"text": "0.1 0.2"} if "text" in ROUTES[route].request_model.model_fields else {}
         assert client.post(route, run="r10", **(required_fields(route) | texts)).status_code < 500
 
 
-class TestNothingGetsInOrOut:
-    def test_a_text_never_names_a_file(self, client, tmp_path):
-        """In Python a text given to a model of images is a file's name. Over HTTP no route may open one."""
+class TestSecurity:
+    def test_a_text_is_never_a_file_name(self, client, tmp_path):
+        """In Python, a text as input of an image model is a file name. Over HTTP no route may open a file."""
         secret = tmp_path / "secret.png"
         secret.write_bytes(base64.b64decode(image()))
-        seen: list[str] = []
-        sys.addaudithook(lambda event, arguments: seen.append(str(arguments[0])) if event == "open" else None)
+        opened: list[str] = []
+        sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
         for name, route in ROUTES.items():
             texts = [key for key, field in route.request_model.model_fields.items() if field.annotation is str]
             body = dict.fromkeys(texts, str(secret)) | {"run": "r5"}
             assert client.post(name, **body).status_code < 500
         assert client.post("predict", run="r5", texts=[str(secret)]).status_code == 422
-        assert str(secret) not in seen
+        assert str(secret) not in opened
 
-    def test_markup_comes_back_as_text(self, client):
-        for answer in (
+    def test_markup_is_returned_as_text(self, client):
+        for response in (
             client.send("GET", "/api/runs"),
             client.post("predict", run="r3", texts=[SCRIPT]),
             client.post("predict", run="r5", images=[image()]),
             client.post("runs/samples", run="r6", step=10),
         ):
-            assert answer.status_code == 200
-            assert answer.headers["content-type"] == "application/json"
-            assert SCRIPT in str(answer.json())
+            assert response.status_code == 200
+            assert response.headers["content-type"] == "application/json"
+            assert SCRIPT in str(response.json())
 
     @pytest.mark.parametrize(
         "path",
@@ -161,57 +161,57 @@ class TestNothingGetsInOrOut:
             "/page/views", "/page/__init__.py", "/page/\u2215etc\u2215passwd",
         ],
     )  # fmt: skip
-    def test_only_files_of_the_page_are_given(self, client, path):
+    def test_only_files_of_the_page_are_served(self, client, path):
         assert client.send("GET", path).status_code == 404
 
-    def test_the_page_is_given_to_everybody_with_the_right_type(self, client):
+    def test_the_page_is_public_and_has_the_right_content_types(self, client):
         for name, kind in (("", "text/html"), ("page/main.js", "text/javascript"), ("page/style.css", "text/css")):
-            answer = client.send("GET", f"/{name}", HOST_HEADER)
-            assert (answer.status_code, answer.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
-            assert answer.content == (server.PAGE / (name.removeprefix("page/") or "index.html")).read_bytes()
+            response = client.send("GET", f"/{name}", HOST_HEADER)
+            assert (response.status_code, response.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
+            assert response.content == (server.PAGE / (name.removeprefix("page/") or "index.html")).read_bytes()
 
-    def test_pages_that_would_load_from_elsewhere_are_not_there(self, client):
+    def test_the_default_pages_of_fastapi_do_not_exist(self, client):
         for path in ("/docs", "/redoc", "/openapi.json", "/api/docs", "/docs/oauth2-redirect"):
             assert client.send("GET", path).status_code == 404
 
 
-def test_numbers_travel_as_they_are(client):
-    answer = client.post("attention/head", run="r1", text=SOURCE, layer=0)
-    shape = tuple(map(int, answer.headers["x-shape"].split(",")))
-    values = np.frombuffer(answer.content, "<f4").reshape(shape)
-    assert answer.headers["content-type"] == "application/octet-stream"
+def test_arrays_are_sent_without_loss(client):
+    response = client.post("attention/head", run="r1", text=SOURCE, layer=0)
+    shape = tuple(map(int, response.headers["x-shape"].split(",")))
+    values = np.frombuffer(response.content, "<f4").reshape(shape)
+    assert response.headers["content-type"] == "application/octet-stream"
     np.testing.assert_array_equal(values, text_model("transformer").trace(SOURCE).of("attention")[0].values[0])
 
 
-class TestKept:
-    def test_what_was_worked_out_is_not_worked_out_again(self):
-        on, made = workspace(), []
+class TestCache:
+    def test_a_cached_value_is_not_computed_again(self):
+        opened, computed = workspace(), []
         for _ in range(3):
-            assert on.cached("key", lambda: made.append(1) or "thing") == "thing"
-        assert made == [1]
+            assert opened.cached("key", lambda: computed.append(1) or "value") == "value"
+        assert computed == [1]
 
-    def test_only_the_last_few_are_kept(self):
-        on, made = workspace(), []
+    def test_the_least_recently_used_values_are_removed(self):
+        opened, computed = workspace(), []
         for number in [*range(MAX_CACHED), 0, MAX_CACHED, 0, 1]:
-            on.cached(number, lambda number=number: made.append(number))
-        assert made == [*range(MAX_CACHED), MAX_CACHED, 1]  # 1 had been asked for longest ago
+            opened.cached(number, lambda number=number: computed.append(number))
+        assert computed == [*range(MAX_CACHED), MAX_CACHED, 1]  # 1 was the least recently used
 
-    def test_so_it_is_with_lists_of_arrays(self, monkeypatch):
+    def test_lists_of_arrays_have_a_size(self, monkeypatch):
         monkeypatch.setattr(workspace_module, "MAX_CACHE_BYTES", 1_000)
-        on, made = workspace(), []
+        opened, computed = workspace(), []
         for key in ("a", "b", "b", "a"):
-            on.cached(key, lambda key=key: made.append(key) or [np.zeros(100, np.float32), np.zeros(100, np.float32)])
-        assert made == ["a", "b", "a"]
+            opened.cached(key, lambda key=key: computed.append(key) or [np.zeros(100, np.float32), np.zeros(100, np.float32)])
+        assert computed == ["a", "b", "a"]
 
-    def test_large_things_are_not_kept_all(self):
-        on, made = workspace(), []
+    def test_the_cache_has_a_maximum_size(self):
+        opened, computed = workspace(), []
         for key in ("a", "b", "b", "a"):
-            on.cached(key, lambda key=key: made.append(key) or SimpleNamespace(bytes=MAX_CACHE_BYTES - 1))
-        assert made == ["a", "b", "a"]
+            opened.cached(key, lambda key=key: computed.append(key) or SimpleNamespace(bytes=MAX_CACHE_BYTES - 1))
+        assert computed == ["a", "b", "a"]
 
 
 @pytest.mark.parametrize(
-    ("told", "shown"),
+    ("text", "expected"),
     [
         ("The file /srv/x/y.json is bad.", "The file … is bad."),
         ("See `C:\\Users\\me` or ~/a.", "See `…` or …"),
@@ -219,39 +219,39 @@ class TestKept:
         ("他/她 and/or 1/2 </b> runs/a/b yes /no", "他/她 and/or 1/2 </b> runs/a/b yes /no"),
     ],
 )
-def test_a_mistake_leaves_out_places_of_this_machine(told, shown):
-    answer = error_response(422, UserError(told, location=told, hint=told), {"/srv/my runs/a": "mine"})
-    assert json.loads(answer.body) == dict.fromkeys(("message", "location", "hint"), shown)
+def test_an_error_contains_no_paths_of_this_machine(text, expected):
+    response = error_response(422, UserError(text, location=text, hint=text), {"/srv/my runs/a": "mine"})
+    assert json.loads(response.body) == dict.fromkeys(("message", "location", "hint"), expected)
 
 
-def test_folders_of_runs_are_told_by_their_names(tmp_path):
-    on = workspace(tmp_path)
-    assert on.places[str(tmp_path / "half-done")] == "half-done"
-    on.run("r7").folder.evaluation.joinpath("test.tsv").write_bytes(b"\xff")
-    answer = Client(make_app(on)).post("mistakes/rows", run="r7", split="test")
-    assert answer.status_code == 422
-    assert str(tmp_path) not in answer.text
+def test_folders_of_runs_become_their_names(tmp_path):
+    opened = workspace(tmp_path)
+    assert opened.path_names[str(tmp_path / "half-done")] == "half-done"
+    opened.run("r7").folder.evaluation.joinpath("test.tsv").write_bytes(b"\xff")
+    response = Client(make_app(opened)).post("mistakes/rows", run="r7", split="test")
+    assert response.status_code == 422
+    assert str(tmp_path) not in response.text
 
 
-class TestAbilities:
-    def test_of_a_run_that_is_being_trained_only_its_curves_are_offered(self, client):
+class TestCapabilities:
+    def test_an_unfinished_run_has_only_its_curves(self, client):
         runs = {run["id"]: run["capabilities"] for run in client.send("GET", "/api/runs").json()["runs"]}
         assert runs["r6"] == ["curves"]
-        assert runs["r1"] == ["text", "vectors", "attention", "decode"]
-        assert runs["r2"] == ["text", "vectors", "attention", "recurrent", "decode"]
+        assert runs["r1"] == ["text", "embeddings", "attention", "decode"]
+        assert runs["r2"] == ["text", "embeddings", "attention", "recurrent", "decode"]
         assert runs["r5"] == ["images", "attention"]
-        assert runs["r7"] == ["curves", "text", "vectors", "attention", "decode", "evaluation"]
+        assert runs["r7"] == ["curves", "text", "embeddings", "attention", "decode", "evaluation"]
 
-    def test_an_ensemble_has_no_one_attention(self):
-        on = workspace()
+    def test_an_ensemble_has_neither_attention_nor_embeddings(self):
+        opened = workspace()
         model = copy(text_model("transformer"))
         model.config = model.config.model_copy(update={"members": (model.config.model,)})
-        on.run("r1").model = model
-        assert capabilities_of(on.run("r1")) == ["text", "decode"]  # nor one table of vectors
+        opened.run("r1").model = model
+        assert capabilities_of(opened.run("r1")) == ["text", "decode"]
 
 
-def test_no_answer_waits_for_more_to_send():
-    """asyncio switches Nagle's waiting off only where a socket is said to be TCP's; else every answer takes 40 ms."""
+def test_nagles_algorithm_is_disabled():
+    """asyncio disables it only for sockets with IPPROTO_TCP; else every response is delayed by 40 ms."""
     with server.bind_socket(None) as found:
         assert found.proto == socket.IPPROTO_TCP
-        assert found.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)  # started again, it gets the same port
+        assert found.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)  # after a restart the port is available

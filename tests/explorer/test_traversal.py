@@ -1,6 +1,6 @@
-"""Thousands of ways to write a path, to every route and in every text: only files of the page and of runs are opened.
+"""Path traversal: thousands of paths, in addresses and in every text; only files of the page and of runs are opened.
 
-An audit hook sees every file that Python opens, whoever opens it, and whether the answer tells of it or not.
+An audit hook records every file that Python opens, even if no response contains it.
 """
 
 from __future__ import annotations
@@ -35,43 +35,43 @@ ROOTS = (
     "%00",
 )
 ENDS = ("", "%00", "%00.js", ".js", "?.js", "#.js", ";.js", " ", ".", "/", "::$DATA", "\r\n", "%0d%0a")
-SECRET = "nobody may read this"
+SECRET = "a secret text"
 
 
-def path(lots: random.Random, target: str) -> str:
-    """One way to write where something lies."""
-    step = lots.choice(DOTS) + lots.choice(SLASHES)
-    inside = lots.choice(("", "views/", "parts/", "main.js/", "runs/"))
-    return lots.choice(ROOTS) + inside + step * lots.randrange(13) + target + lots.choice(ENDS)
+def path(rng: random.Random, target: str) -> str:
+    """A random path to a target."""
+    step = rng.choice(DOTS) + rng.choice(SLASHES)
+    inside = rng.choice(("", "views/", "parts/", "main.js/", "runs/"))
+    return rng.choice(ROOTS) + inside + step * rng.randrange(13) + target + rng.choice(ENDS)
 
 
 def targets(folder: Path) -> list[str]:
-    """What somebody might want: a file beside the runs, one of ours that is not the page's, those of the system."""
-    own = ["secret.txt", "half-done/recipe.toml", "server.py", "explorer/security.py", "index.html", "views"]
-    return [*own, str(folder / "secret.txt"), "etc/passwd", "/etc/passwd", "proc/self/environ", "Windows/win.ini"]
+    """Targets of attacks: a file next to the runs, a file of this package outside the page, and system files."""
+    files = ["secret.txt", "half-done/recipe.toml", "server.py", "explorer/security.py", "index.html", "views"]
+    return [*files, str(folder / "secret.txt"), "etc/passwd", "/etc/passwd", "proc/self/environ", "Windows/win.ini"]
 
 
-class Opened:
-    """Every file that was opened while somebody listened."""
+class OpenedFiles:
+    """The names of all files that are opened while it is active."""
 
     def __init__(self):
         self.names: set[str] | None = None
-        sys.addaudithook(self.hear)
+        sys.addaudithook(self.record)
 
-    def hear(self, event: str, arguments: tuple) -> None:
+    def record(self, event: str, arguments: tuple) -> None:
         if self.names is not None and event in ("open", "os.listdir", "os.scandir"):
             self.names |= {str(arguments[0])} if isinstance(arguments[0], str | bytes) else set()
 
     def outside(self, *allowed: Path) -> list[str]:
-        """Those that lie in none of these folders."""
+        """The files outside these folders."""
         return [name for name in self.names or () if not any(Path(name).is_relative_to(each) for each in allowed)]
 
 
-OPENED = Opened()
+OPENED = OpenedFiles()
 
 
 @pytest.fixture
-def heard():
+def opened():
     OPENED.names = set()
     yield OPENED
     OPENED.names = None
@@ -79,20 +79,20 @@ def heard():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    found = tmp_path_factory.mktemp("runs")
-    (found / "secret.txt").write_text(SECRET, encoding="utf-8")
-    return found
+    root = tmp_path_factory.mktemp("runs")
+    (root / "secret.txt").write_text(SECRET, encoding="utf-8")
+    return root
 
 
 @pytest.fixture(scope="module")
 def app(folder):
-    found = make_app(workspace(folder))
-    run_async(got(found, ["/"]))  # Python reads its own source when it first answers
-    return found
+    application = make_app(workspace(folder))
+    run_async(get_all(application, ["/"]))  # the first response makes Python open its own source files
+    return application
 
 
-async def got(app, paths: list[str]) -> list[tuple[int, bytes]]:
-    """Ask for paths as they arrive: a client library would tidy them."""
+async def get_all(app, paths: list[str]) -> list[tuple[int, bytes]]:
+    """GET these raw paths: a client library would normalize them."""
     found: list[tuple[int, bytes]] = []
     headers = [(name.lower().encode(), value.encode()) for name, value in BEARER.items()]
 
@@ -114,19 +114,19 @@ async def got(app, paths: list[str]) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize(("seed", "count"), [(1, 300), pytest.param(2, 5_000, marks=pytest.mark.long)])
-def test_no_address_leads_out_of_the_page(app, folder, heard, seed, count):
-    lots, wanted = random.Random(seed), targets(folder)
-    paths = [f"{start}{path(lots, lots.choice(wanted))}" for _ in range(count) for start in ("/page/", "/", "/api/")]
-    answers = run_async(got(app, paths))
+def test_no_path_leads_out_of_the_page(app, folder, opened, seed, count):
+    rng, goals = random.Random(seed), targets(folder)
+    paths = [f"{start}{path(rng, rng.choice(goals))}" for _ in range(count) for start in ("/page/", "/", "/api/")]
+    responses = run_async(get_all(app, paths))
     page = {file.read_bytes() for file in PAGE.rglob("*") if file.is_file()}
-    assert {status for status, _ in answers} <= {200, 404, 405}
-    assert all(body in page for status, body in answers if status == 200)
-    assert not any(SECRET.encode() in body for _, body in answers)
-    assert not heard.outside(PAGE)
+    assert {status for status, _ in responses} <= {200, 404, 405}
+    assert all(body in page for status, body in responses if status == 200)
+    assert not any(SECRET.encode() in body for _, body in responses)
+    assert not opened.outside(PAGE)
 
 
 def body_of(name: str, text: str) -> dict[str, object]:
-    """A question with one text wherever it may have one."""
+    """A request with one text in all fields that accept a text."""
     schema = ROUTES[name].request_model.model_json_schema()["properties"]
     return {key: value for key, each in schema.items() if key != "run" and (value := _filled(each, text)) is not None}
 
@@ -146,8 +146,8 @@ def _filled(schema: dict, text: str) -> object:
 @pytest.mark.parametrize(
     ("runs", "count"), [(("r5", "r7"), 1), pytest.param(("r1", "r5", "r6", "r7"), 2, marks=pytest.mark.long)]
 )
-def test_no_text_of_a_question_names_a_file(app, folder, heard, runs, count):
-    lots, wanted = random.Random(count), targets(folder)
+def test_no_text_of_a_request_is_a_file_name(app, folder, opened, runs, count):
+    rng, goals = random.Random(count), targets(folder)
     numbers = {"layer": 0, "row": 0, "word": 0, "step": 10}
     requests = [
         {
@@ -159,18 +159,18 @@ def test_no_text_of_a_question_names_a_file(app, folder, heard, runs, count):
         for name, route in ROUTES.items()
         for more in [{key: value for key, value in numbers.items() if key in route.request_model.model_fields}]
         for run in runs
-        for text in [unquote(path(lots, lots.choice(wanted))) for _ in range(count)]
+        for text in [unquote(path(rng, rng.choice(goals))) for _ in range(count)]
     ]
-    for request, answer in zip(requests, Client(app).all(requests), strict=True):
-        assert answer.status_code in (200, 404, 422), request
-        assert SECRET not in answer.text
+    for request, response in zip(requests, Client(app).all(requests), strict=True):
+        assert response.status_code in (200, 404, 422), request
+        assert SECRET not in response.text
     python = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
-    folders = [folder / name for name in ("half-done", "judged", "labeled")]
-    system = map(Path, ("/usr", "/proc", "/sys"))  # what torch and numpy look up about this machine
-    assert not heard.outside(Path(seq2see.__file__).parent, *folders, *python, *system)
+    folders = [folder / name for name in ("half-done", "evaluated", "labeled")]
+    system = map(Path, ("/usr", "/proc", "/sys"))  # torch and numpy read these
+    assert not opened.outside(Path(seq2see.__file__).parent, *folders, *python, *system)
 
 
-def test_the_hook_hears_what_is_opened(heard, folder):
+def test_the_audit_hook_records_opened_files(opened, folder):
     (folder / "secret.txt").read_text(encoding="utf-8")
-    assert heard.outside(PAGE) == [str(folder / "secret.txt")]
-    assert heard.outside(folder) == []
+    assert opened.outside(PAGE) == [str(folder / "secret.txt")]
+    assert opened.outside(folder) == []

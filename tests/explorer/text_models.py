@@ -1,4 +1,4 @@
-"""Tiny models with random weights that write texts or fill blanks: what the views about the next token are tried on."""
+"""Tiny models with random weights that generate texts or fill masks, for the tests of the views about tokens."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ GENERATIVE = ("transformer", "rnn", "gpt", "lstm")
 
 @cache
 def text_model(name: str) -> Model:
-    """The model of this name, as it is used; shared by all tests of a process, so they must not change it."""
-    both = train_tokenizer(Characters(), [LETTERS])
+    """The model of this name. All tests of a process share it, so they must not change it."""
+    tokenizer = train_tokenizer(Characters(), [LETTERS])
     if name == "bert":
-        both = add_mask_token(both)
-    module = fresh_model(SHAPES[name], (len(both), len(both)), "xavier", seed=3).eval()
+        tokenizer = add_mask_token(tokenizer)
+    module = fresh_model(SHAPES[name], (len(tokenizer), len(tokenizer)), "xavier", seed=3).eval()
     random = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for weight in module.parameters():
             weight += 0.2 * torch.randn(weight.shape, generator=random)
     config = ModelConfig(name=name, step=1, model=SHAPES[name], decoding=Decoding(max_new_tokens=8))
-    return open_model(StoredModel(config, module, Tokenizers(both, both)))
+    return open_model(StoredModel(config, module, Tokenizers(tokenizer, tokenizer)))
 
 
 @cache
 def workspace() -> Workspace:
-    """All of them, opened; a run's id is found by `run_of`."""
+    """A workspace with all models; `run_of` returns their ids."""
     runs = {run_of(name): OpenRun(run_of(name), name, None, Path(name)) for name in SHAPES}
     for run in runs.values():
         run.model = text_model(run.name)
@@ -69,5 +69,5 @@ def workspace() -> Workspace:
 
 
 def run_of(name: str) -> str:
-    """The id that a model is opened under."""
+    """The id of the run of a model."""
     return f"r{1 + list(SHAPES).index(name)}"

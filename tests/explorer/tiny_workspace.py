@@ -1,6 +1,6 @@
-"""A bench with tiny models of random weights, some of whose names look like markup, and how it is asked without a port.
+"""A workspace with tiny models of random weights, whose names look like markup, and a client without a network port.
 
-Nothing here was trained: what the server does is the same for every model.
+No model is trained: the server works in the same way for every model.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def image_classifier() -> Model:
 
 @cache
 def image_captioner() -> Model:
-    """A model that says in words what is to be seen."""
+    """A captioner of images."""
     letters = text_model("gpt").tokenizers.target
     settings = ModelSettings(source=IMAGE, encoder=STACK, decoder=STACK, target=TextTarget(embedding=WITH_POSITIONS))
     return random_model("caption", settings, Tokenizers(IMAGE_PROCESSOR, letters))
@@ -63,15 +63,15 @@ def image_captioner() -> Model:
 
 @cache
 def video_captioner() -> Model:
-    """A model that says in words what happens in a video."""
-    seen = VideoSource(image_size=8, frames=4, embedding=PatchEmbeddingSettings(size=4, positions="none"))
-    settings = SHAPES["rnn"].with_(source=seen)
+    """A captioner of videos."""
+    source = VideoSource(image_size=8, frames=4, embedding=PatchEmbeddingSettings(size=4, positions="none"))
+    settings = SHAPES["rnn"].with_(source=source)
     return random_model("video", settings, Tokenizers(VideoProcessor(8, 3, 4), text_model("gpt").tokenizers.target))
 
 
 @cache
 def series_model() -> Model:
-    """A model that goes on from numbers: it has neither words nor labels."""
+    """A forecasting model, which has neither tokens nor labels."""
     decoder = RecurrentDecoderSettings(width=16, cell="gru", attention="none", dropout=0.0)
     scale = StandardScaler(0.0, 1.0)
     return random_model(
@@ -80,40 +80,40 @@ def series_model() -> Model:
 
 
 def random_model(name: str, settings: ModelSettings, tokenizers: Tokenizers) -> Model:
-    """A model of some shape with random weights."""
+    """A model with these settings and random weights."""
     module = fresh_model(settings, tokenizers.sizes, "xavier", seed=3).eval()
     config = ModelConfig(name=name, step=1, model=settings, decoding=Decoding(max_new_tokens=8))
     return open_model(StoredModel(config, module, tokenizers))
 
 
 def opened_run(id: str, name: str, model: Model) -> OpenRun:
-    """A run that has a model and nothing else."""
+    """A run with a model and without a folder."""
     run = OpenRun(id, name, None, Path())
     run.model = model
     return run
 
 
-def workspace(shelf: Path | None = None) -> Workspace:
-    """Five models; on a shelf for folders also a run that is being trained, three that were judged, and odd models."""
+def workspace(folder: Path | None = None) -> Workspace:
+    """Five models; with a folder also an unfinished run, three evaluated runs, and models of images and series."""
     models = [*map(text_model, ("transformer", "rnn", "gpt", "bert")), image_classifier()]
     runs = [opened_run(f"r{number}", f"r{number}", model) for number, model in enumerate(models, 1)]
     runs[0].name = f"{SCRIPT} 变换器"
-    if shelf:
+    if folder:
         runs += [
-            OpenRun("r6", "half-done", unfinished_run(shelf / "half-done"), shelf / "half-done" / "model"),
-            OpenRun("r7", "judged", evaluated_run(shelf / "judged"), shelf / "judged" / "model"),
-            OpenRun("r8", "labeled", labeled_run(shelf / "labeled"), shelf / "labeled" / "model"),
+            OpenRun("r6", "half-done", unfinished_run(folder / "half-done"), folder / "half-done" / "model"),
+            OpenRun("r7", "evaluated", evaluated_run(folder / "evaluated"), folder / "evaluated" / "model"),
+            OpenRun("r8", "labeled", labeled_run(folder / "labeled"), folder / "labeled" / "model"),
             opened_run("r9", "r9", image_captioner()),
             opened_run("r10", "r10", series_model()),
             opened_run("r11", "r11", video_captioner()),
-            OpenRun("r12", "forecast", forecast_run(shelf / "forecast"), shelf / "forecast" / "model"),
+            OpenRun("r12", "forecast", forecast_run(folder / "forecast"), folder / "forecast" / "model"),
         ]
         runs[6].model, runs[7].model, runs[11].model = text_model("transformer"), image_classifier(), series_model()
     return Workspace({run.id: run for run in runs})
 
 
 def unfinished_run(folder: Path, name: str = "pocket-transformer") -> RunFolder:
-    """The folder of a run after twenty steps."""
+    """The folder of an unfinished run after twenty steps."""
     run = RunFolder(folder)
     run.samples.mkdir(parents=True)
     run.recipe_file.write_text(recipe(name).toml(), encoding="utf-8")
@@ -127,7 +127,7 @@ def unfinished_run(folder: Path, name: str = "pocket-transformer") -> RunFolder:
 
 
 def evaluated_run(folder: Path) -> RunFolder:
-    """The folder of a run that was judged."""
+    """The folder of an evaluated run."""
     run = unfinished_run(folder)
     run.model.mkdir()
     run.evaluation.mkdir()
@@ -137,17 +137,17 @@ def evaluated_run(folder: Path) -> RunFolder:
 
 
 def labeled_run(folder: Path) -> RunFolder:
-    """The folder of a run whose answers are labels, and which was judged."""
+    """The folder of an evaluated classifier."""
     run = unfinished_run(folder, "classify-image")
     run.model.mkdir()
     run.evaluation.mkdir()
     table = f"image\tlabel\tanswer\tprobability\na.png\t{SCRIPT}\t红\t0.75\nb.png\t红\t红\t0.5\n"
-    (run.evaluation / "test-candidates.tsv").write_text(table, encoding="utf-8")
+    (run.evaluation / "test-predictions.tsv").write_text(table, encoding="utf-8")
     return run
 
 
 def forecast_run(folder: Path) -> RunFolder:
-    """The folder of a run that goes on from numbers, and which was judged."""
+    """The folder of an evaluated forecasting model."""
     run = unfinished_run(folder, "forecast-gru")
     run.model.mkdir()
     run.evaluation.mkdir()
@@ -157,52 +157,52 @@ def forecast_run(folder: Path) -> RunFolder:
 
 
 def append_metrics(run: RunFolder, *lines: dict[str, Any]) -> None:
-    """Write more lines into the diary of a run."""
+    """Append lines to the metrics log of a run."""
     with run.metrics.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-def make_app(on: Workspace) -> App:
-    """The whole application, with its guard."""
-    return build_app(on, CREDENTIALS, JobQueue("models"))
+def make_app(opened: Workspace) -> App:
+    """The whole application with the security middleware."""
+    return build_app(opened, CREDENTIALS, JobQueue("models"))
 
 
 def required_fields(route: str) -> dict[str, object]:
-    """What a question to a route must say besides its run."""
-    some = {"cell": "decoder.stack.cells.0", "layer": 0, "row": 0, "part": "query", "word": 0, "split": "test"}
-    some |= {"text": "我", "step": 10, "file": "", "image_size": "source", "target": "a", "block": ""}
-    return {name: value for name, value in some.items() if name in ROUTES[route].request_model.model_fields}
+    """The required fields of a request to a route, besides its run."""
+    fields = {"cell": "decoder.stack.cells.0", "layer": 0, "row": 0, "part": "query", "word": 0, "split": "test"}
+    fields |= {"text": "我", "step": 10, "file": "", "side": "source", "target": "a", "block": ""}
+    return {name: value for name, value in fields.items() if name in ROUTES[route].request_model.model_fields}
 
 
-def image(side: int = 8) -> str:
+def image(size: int = 8) -> str:
     """An image file in base64."""
     file = BytesIO()
-    Image.fromarray(np.full((side, side, 3), 200, np.uint8)).save(file, "PNG")
+    Image.fromarray(np.full((size, size, 3), 200, np.uint8)).save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()
 
 
-def run_async(work: Coroutine[Any, Any, Any]) -> Any:
-    """What some asynchronous work gives; in a thread of its own, since a browser in this one has a loop already."""
+def run_async(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine, run in a separate thread: the browser tests have an event loop in this one."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 class Client:
-    """Asks an application directly; without a header of its own it bears the token."""
+    """Sends requests to an application without a network; by default with the token."""
 
     def __init__(self, app: App):
         self.app = app
 
     def post(self, route: str, **body: Any) -> httpx2.Response:
-        """Put a question."""
+        """Send a POST request to a route."""
         return self.send("POST", f"/api/{route}", json=body)
 
     def send(self, method: str, path: str, headers: dict[str, str] | None = None, **more: Any) -> httpx2.Response:
-        """Any request."""
+        """Send any request."""
         return self.all([{"method": method, "url": path, "headers": headers or BEARER, **more}])[0]
 
     def all(self, requests: list[dict[str, Any]]) -> list[httpx2.Response]:
-        """Many requests, one after another."""
+        """Send several requests, one after another."""
         return run_async(self._all(requests))
 
     async def _all(self, requests: list[dict[str, Any]]) -> list[httpx2.Response]:

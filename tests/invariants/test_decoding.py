@@ -28,7 +28,7 @@ from tiny_models import (
     tiny_model,
     transformer,
 )
-from toy_decoders import best_answers, select_rows
+from toy_decoders import best_outputs, select_rows
 
 every_family = pytest.mark.parametrize("name", FAMILIES)
 LONGEST = 5
@@ -94,7 +94,7 @@ def test_beam_scores_match_teacher_forcing(name, rows, seed, length_penalty):
     ],
     ids=["transformer", "recurrent"],
 )
-@pytest.mark.parametrize("penalty", [NoPenalty(), GNMT(alpha=0.9)], ids=["none", "gnmt"])
+@pytest.mark.parametrize("length_penalty", [NoPenalty(), GNMT(alpha=0.9)], ids=["none", "gnmt"])
 def test_an_exhaustive_beam_finds_the_best_sequence(settings, length_penalty):
     model = fresh_model(settings, (6, 6), "xavier", seed=3).eval()
     with torch.no_grad():
@@ -107,7 +107,7 @@ def test_an_exhaustive_beam_finds_the_best_sequence(settings, length_penalty):
         return float(length_penalty(torch.tensor(total), length))
 
     with torch.no_grad():
-        best = best_answers(model, source, 4, score)
+        best = best_outputs(model, source, 4, score)
     assert [answer.tokens for answer in found[:5]] == [tokens for _, tokens, _ in best[:5]]
     assert [answer.score for answer in found[:5]] == pytest.approx([each for each, _, _ in best[:5]], abs=1e-5)
     (narrow,) = decode(model, source, BeamSampler(2, length_penalty), Limits(4))

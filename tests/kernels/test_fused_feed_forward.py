@@ -1,4 +1,4 @@
-"""A product and a curve behind it: the kernels give what the plain layers give, forward and backward.
+"""The fused feed-forward layer equals the plain layers, forward and backward.
 
 Without a GPU triton interprets them, which is slow but the same arithmetic (conftest.py).
 """
@@ -20,59 +20,59 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 @pytest.fixture(autouse=True)
 def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interpreted one after another, programs need not be as many as keep a GPU busy."""
+    """Few programs, because the interpreter runs them one after another."""
     if DEVICE == "cpu":
         monkeypatch.setattr("seq2see.kernels.row_sums.SLICES", 4)
 
 
-@pytest.mark.parametrize("curve", ["relu", "gelu", "gelu-tanh"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh"])
 @pytest.mark.parametrize("shape, hidden", [((2, 3, 5), 7), ((1, 1100, 8), 300), ((3, 40, 16), 512)])
-def test_it_is_the_plain_curve_between_the_plain_products(activation, shape, hidden):
+def test_it_equals_linear_activation_linear(activation, shape, hidden):
     from seq2see.kernels.fused_feed_forward import FusedFeedForward
 
     torch.manual_seed(1)
     x, grad_output = torch.randn(shape, device=DEVICE).requires_grad_(), torch.randn(shape, device=DEVICE)
     up_proj, down_proj = nn.Linear(shape[-1], hidden).to(DEVICE), nn.Linear(hidden, shape[-1]).to(DEVICE)
     nn.init.normal_(up_proj.bias)
-    by = [x, *up_proj.parameters(), *down_proj.parameters()]
+    inputs = [x, *up_proj.parameters(), *down_proj.parameters()]
     expected = down_proj(ACTIVATIONS[activation](up_proj(x)))
-    found = FusedFeedForward.apply(*by, activation)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    theirs, actual = (torch.autograd.grad((each * grad_output).sum(), by) for each in (expected, found))
-    for mine, other in zip(actual, theirs, strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-3)
+    output = FusedFeedForward.apply(*inputs, activation)
+    torch.testing.assert_close(output, expected, rtol=1e-4, atol=1e-5)
+    expected_grads, actual = (torch.autograd.grad((each * grad_output).sum(), inputs) for each in (expected, output))
+    for left, right in zip(actual, expected_grads, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-3, atol=1e-3)
     async_grads = AsyncWeightGrads(torch.device(DEVICE))
-    with async_grads.activate([], dict.fromkeys(map(id, by[1:]))):
-        (FusedFeedForward.apply(*by, activation) * grad_output).sum().backward()
-    for weight, other in zip(by[1:], theirs[1:], strict=True):
-        torch.testing.assert_close(async_grads.found[id(weight)], other, rtol=1e-3, atol=1e-3)
+    with async_grads.activate([], dict.fromkeys(map(id, inputs[1:]))):
+        (FusedFeedForward.apply(*inputs, activation) * grad_output).sum().backward()
+    for weight, right in zip(inputs[1:], expected_grads[1:], strict=True):
+        torch.testing.assert_close(async_grads.computed_grads[id(weight)], right, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("curve", ["relu", "gelu", "gelu-tanh"])
-def test_of_what_lies_between_the_products_one_thing_is_kept(activation):
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh"])
+def test_one_tensor_of_the_hidden_layer_is_saved(activation):
     from seq2see.kernels.fused_feed_forward import FusedFeedForward
 
-    kept = []
+    saved = []
     weights = [torch.randn(12, 4), torch.randn(12), torch.randn(4, 12), torch.randn(4)]
-    given = [each.to(DEVICE).requires_grad_() for each in (torch.randn(2, 3, 4), *weights)]
-    with torch.autograd.graph.saved_tensors_hooks(lambda each: (kept.append(each), each)[1], lambda each: each):
-        FusedFeedForward.apply(*given, activation)
-    assert sum(each.shape == (6, 12) for each in kept) == 1
+    inputs = [each.to(DEVICE).requires_grad_() for each in (torch.randn(2, 3, 4), *weights)]
+    with torch.autograd.graph.saved_tensors_hooks(lambda each: (saved.append(each), each)[1], lambda each: each):
+        FusedFeedForward.apply(*inputs, activation)
+    assert sum(each.shape == (6, 12) for each in saved) == 1
 
 
 @needs_gpu
-@pytest.mark.parametrize("curve", ["relu", "gelu", "gelu-tanh"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh"])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_thinking_on_a_gpu_is_near_that_on_a_cpu(activation, compiled):
+def test_a_feed_forward_layer_on_a_gpu_is_close_to_that_on_a_cpu(activation, compiled):
     torch.manual_seed(1)
-    think, vectors, results = FEED_FORWARDS[activation](64, 200), torch.randn(3, 50, 64), []
+    layer, vectors, results = FEED_FORWARDS[activation](64, 200), torch.randn(3, 50, 64), []
     for device in ("cuda", "cpu"):
-        think, given = think.to(device), vectors.to(device).requires_grad_()
-        run = torch.compile(think) if compiled and device == "cuda" else think
+        layer, x = layer.to(device), vectors.to(device).requires_grad_()
+        run = torch.compile(layer) if compiled and device == "cuda" else layer
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=device == "cuda"):
-            found = run(given)
-        by = torch.autograd.grad(found.float().square().sum(), [given, *think.parameters()])
-        results.append([each.float().cpu() for each in (found, *by)])
-    for actual, theirs in zip(*results, strict=True):
-        # In 16 bits a number may fall on the other side of a bend: a few slopes differ, but not all of them together.
-        assert float((actual - theirs).norm() / theirs.norm()) < 0.05
+            output = run(x)
+        grads = torch.autograd.grad(output.float().square().sum(), [x, *layer.parameters()])
+        results.append([each.float().cpu() for each in (output, *grads)])
+    for actual, expected in zip(*results, strict=True):
+        # In 16 bits an input may be on the other side of a kink: few gradients differ, but not their norm.
+        assert float((actual - expected).norm() / expected.norm()) < 0.05

@@ -1,4 +1,4 @@
-"""Products by oneDNN on a CPU: the same numbers, both ways, and only while a model learns."""
+"""Linear layers by oneDNN on a CPU: equal outputs and gradients, and only in training."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CPU = torch.device("cpu")
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN")
 
 
-class Two(nn.Module):
-    """Two products, the second without a bias, on vectors that lie in rows."""
+class TwoLayers(nn.Module):
+    """Two linear layers, the second without a bias."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,12 +32,12 @@ class Two(nn.Module):
 
 
 @pytest.fixture
-def used(monkeypatch):
-    """How often a product is asked of oneDNN: however small it is."""
-    monkeypatch.setattr(onednn_linear, "LEAST", 0)
+def onednn_calls(monkeypatch):
+    """The calls of oneDNN, which is used for matmuls of any size here."""
+    monkeypatch.setattr(onednn_linear, "MIN_MULTIPLICATIONS", 0)
     counts = []
-    plain = onednn_linear._multiply
-    monkeypatch.setattr(onednn_linear, "_multiply", lambda *given: counts.append(1) or plain(*given))
+    linear = onednn_linear._linear
+    monkeypatch.setattr(onednn_linear, "_linear", lambda *inputs: counts.append(1) or linear(*inputs))
     return counts
 
 
@@ -46,62 +46,62 @@ def gradients_of(model: nn.Module, vectors: torch.Tensor) -> list[torch.Tensor]:
     return [vectors.grad, *(weight.grad for weight in model.parameters())]
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_output_and_gradients_are_those_of_torch(turned, used):
+@pytest.mark.parametrize("transposed", [False, True])
+def test_output_and_gradients_are_those_of_torch(transposed, onednn_calls):
     torch.manual_seed(1)
-    model = Two()
-    vectors = torch.randn(7, 5, 24) if not turned else torch.randn(5, 7, 24).transpose(0, 1)
-    plain, same = copy.deepcopy(model), copy.deepcopy(vectors)
-    expected = gradients_of(plain, same.requires_grad_())
+    model = TwoLayers()
+    vectors = torch.randn(7, 5, 24) if not transposed else torch.randn(5, 7, 24).transpose(0, 1)
+    plain, same_vectors = copy.deepcopy(model), copy.deepcopy(vectors)
+    expected = gradients_of(plain, same_vectors.requires_grad_())
     with use_onednn(linear_layers(model)):
-        torch.testing.assert_close(model(vectors), plain(same))
-        found = gradients_of(model, vectors.requires_grad_())
-    assert len(used) == 2 + 2 + 2  # asked, and asked again with the way back
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other)
+        torch.testing.assert_close(model(vectors), plain(same_vectors))
+        grads = gradients_of(model, vectors.requires_grad_())
+    assert len(onednn_calls) == 2 + 2 + 2  # one forward pass, and one with a backward pass
+    for actual, reference in zip(grads, expected, strict=True):
+        torch.testing.assert_close(actual, reference)
 
 
-def test_afterwards_all_is_as_before_whatever_happened(used):
-    model = Two()
+def test_layers_are_restored_after_an_error(onednn_calls):
+    model = TwoLayers()
     with pytest.raises(RuntimeError, match="primitive"), use_onednn(linear_layers(model)):
         model.second(model.first.weight.new_zeros(3, 24))
-    assert used
-    used.clear()
+    assert onednn_calls
+    onednn_calls.clear()
     model(torch.randn(3, 24))
-    assert not used
+    assert not onednn_calls
     assert "forward" not in vars(model.first)
 
 
-def test_what_needs_no_slope_gets_none(used):
-    model = Two()
+def test_a_frozen_weight_gets_no_gradient(onednn_calls):
+    model = TwoLayers()
     model.first.weight.requires_grad_(False)
     with use_onednn(linear_layers(model)):
         model(torch.randn(3, 24)).sum().backward()
     assert model.first.weight.grad is None
     assert model.first.bias.grad is not None
-    assert len(used) == 3  # nobody asks for the slope by the numbers that went in
+    assert len(onednn_calls) == 3  # the gradient of the model input is not needed
 
 
-def name_of(found: torch.Tensor) -> str:
-    """What autograd calls the way back, past the view that gives vectors their rows again."""
-    node = found.grad_fn
+def grad_function_name(output: torch.Tensor) -> str:
+    """The name of the autograd node, before the view that restores the shape."""
+    node = output.grad_fn
     return node.next_functions[0][0].name() if "View" in node.name() else node.name()
 
 
-@pytest.mark.parametrize(("rows", "asked"), [(3, False), (600, True)])
-def test_small_products_stay_with_torch(rows, asked):
+@pytest.mark.parametrize(("rows", "uses_onednn"), [(3, False), (600, True)])
+def test_small_matmuls_use_torchs_default(rows, uses_onednn):
     torch.manual_seed(2)
     layer, vectors = nn.Linear(256, 512), torch.randn(rows, 256)
     with use_onednn([layer]):
-        found = layer(vectors)
-    assert ("OneDNNLinearBackward" in name_of(found)) == asked
-    torch.testing.assert_close(found, layer(vectors))
+        output = layer(vectors)
+    assert ("OneDNNLinearBackward" in grad_function_name(output)) == uses_onednn
+    torch.testing.assert_close(output, layer(vectors))
 
 
 @pytest.mark.parametrize(
-    ("changes", "counted"), [({}, True), ({"custom_kernels": False}, False), ({"precision": "bf16"}, False)]
+    ("changes", "uses_onednn"), [({}, True), ({"custom_kernels": False}, False), ({"precision": "bf16"}, False)]
 )
-def test_a_trainer_on_a_cpu_takes_them_in_float32_unless_told_otherwise(changes, counted, used):
+def test_a_trainer_on_a_cpu_uses_onednn_in_float32_by_default(changes, uses_onednn, onednn_calls):
     trainer = Trainer(perturbed_model(FAMILIES["transformer, pre-norm"]), NextToken(), Training(**changes), CPU)
     trainer.train_step(pairs([3, 5, 2]))
-    assert bool(used) == counted
+    assert bool(onednn_calls) == uses_onednn

@@ -74,7 +74,7 @@ def test_the_hash_of_a_word_by_hand():
 
 def test_the_embedding_of_a_word_by_hand():
     embedding = NgramEmbedding(buckets=1000, width=2, max_n=2, word_dropout=0.0, dropout=0.0)
-    torch.nn.init.ones_(embedding.table.weight)
+    torch.nn.init.ones_(embedding.ngram_table.weight)
     vectors = embedding(word_sequences([CAT, A]))
     assert vectors.lengths.tolist() == [3]
     # c, a, t, ca and at are five n-grams; "a" is one; position 0 is no word.
@@ -84,7 +84,7 @@ def test_the_embedding_of_a_word_by_hand():
 def test_a_dropped_word_is_still_embedded_by_its_ngrams():
     torch.manual_seed(1)
     embedding = NgramEmbedding(buckets=1000, width=1, max_n=1, word_dropout=0.5, dropout=0.0)
-    torch.nn.init.ones_(embedding.table.weight)
+    torch.nn.init.ones_(embedding.ngram_table.weight)
     source = word_sequences([A] * 20)
     assert {*embedding(source).values[0, 1:, 0].tolist()} == {1.0, 3.0}  # dropped, or scaled by two
     assert {*embedding.eval()(source).values[0, 1:, 0].tolist()} == {2.0}

@@ -84,7 +84,7 @@ def test_head_logits_match_transformers(both):
         )
     found, expected = actual.module(batch), theirs(**fed(actual, rows))
     order = list(actual.tokenizers.source.id_map.original_ids)
-    if kind == "vector":
+    if kind == "embedding":
         real = fed(actual, rows)["attention_mask"][..., None]
         means = (expected.last_hidden_state * real).sum(1) / real.sum(1)
         assert_close(found[:, 0], torch.nn.functional.normalize(means, dim=-1), rtol=0, atol=1e-4)

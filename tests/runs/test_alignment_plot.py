@@ -1,4 +1,4 @@
-"""The attention image of an evaluation: the chosen heads, the right words, or a sensible substitute."""
+"""The attention plot of an evaluation: selected heads between words, or the last layer between tokens."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def untrained(run: RunFolder, recipe: Recipe) -> Model:
     return Model(StoredModel(config, module, tokenizers))
 
 
-def test_with_gold_links_the_chosen_heads_are_drawn_between_words(tmp_path, drawn):
+def test_with_gold_links_the_selected_heads_are_drawn_between_words(tmp_path, drawn):
     run, recipe = RunFolder(tmp_path), recipe_with()
     model = untrained(run, recipe)
     path = draw_attention(run, model, [*PLAIN, *LINKED], HeadSelection(1, (0, 2), 0.5))
@@ -71,14 +71,14 @@ def test_with_gold_links_the_chosen_heads_are_drawn_between_words(tmp_path, draw
     assert "layer 2, head 1, 3" in title
     assert [tuple(each.source) for each in alignments] == [("我", "有", "笔"), ("笔", "我")]
     assert alignments[0].target == ("I", "have", "pens")
-    assert (alignments[0].sure_links, alignments[0].possible_links) == (LINKED[0].sure_links, LINKED[0].possible_links)
+    assert (alignments[0].links, alignments[0].possible) == (LINKED[0].sure_links, LINKED[0].possible_links)
     for example, alignment in zip(LINKED, alignments, strict=True):
         pairs = encode(recipe, model.tokenizers, [example])
         words = word_attention(collect_attention(model.module, pairs, model.tokenizers)[0][0])
         assert np.allclose(alignment.weights, (words[1, 0] + words[1, 2]) / 2)
 
 
-def test_without_gold_links_the_pieces_of_short_sentences_are_drawn(tmp_path, drawn):
+def test_without_gold_links_the_tokens_of_short_sentences_are_drawn(tmp_path, drawn):
     run = RunFolder(tmp_path)
     model = untrained(run, recipe_with())
     assert draw_attention(run, model, PLAIN) is not None
@@ -96,7 +96,7 @@ def test_long_sentences_are_drawn_if_there_are_no_others_and_never_more_than_fou
     assert [len(alignments) for alignments, *_ in drawn] == [1, 4]
 
 
-def test_a_model_without_attention_has_no_image(tmp_path, drawn):
+def test_a_model_without_attention_has_no_plot(tmp_path, drawn):
     run = RunFolder(tmp_path)
     decoder = RecurrentDecoderSettings(width=12, attention="none")
     recipe = recipe_with(encoder=RecurrentEncoderSettings(width=12), decoder=decoder)

@@ -1,4 +1,4 @@
-"""The batch of a step, as training asks for it: by its number alone, and cut anew in each epoch if so set."""
+"""The batch of a training step: a function of the step number, with BPE-dropout anew in each epoch."""
 
 import pytest
 import torch
@@ -25,9 +25,9 @@ EXAMPLES = [
 
 
 def recipe(source: float = 0.0, target: float = 0.0) -> Recipe:
-    pieces = {"source.tokenizer.vocab_size": 300, "target.tokenizer.vocab_size": 300, "target.vocabulary": "separate"}
+    sizes = {"source.tokenizer.vocab_size": 300, "target.tokenizer.vocab_size": 300, "target.vocabulary": "separate"}
     dropouts = {"source.tokenizer.dropout": source, "target.tokenizer.dropout": target}
-    return translate().with_(**pieces, **dropouts, **{"training.batch_tokens": 256, "training.seed": 5})
+    return translate().with_(**sizes, **dropouts, **{"training.batch_tokens": 256, "training.seed": 5})
 
 
 def prepared(recipe: Recipe) -> PreparedData:
@@ -37,7 +37,7 @@ def prepared(recipe: Recipe) -> PreparedData:
 
 
 def texts(batch: Batch) -> list[list[list[int]]]:
-    """The real ids of both sides, row by row."""
+    """The token ids of source and target without padding, row by row."""
     return [
         [row[:length] for row, length in zip(side.values.tolist(), side.lengths.tolist(), strict=True)]
         for side in (batch.source, batch.target)
@@ -45,65 +45,65 @@ def texts(batch: Batch) -> list[list[list[int]]]:
 
 
 @pytest.mark.parametrize("source,target", [(0.0, 0.0), (0.4, 0.0), (0.0, 0.4), (0.4, 0.4)])
-def test_the_sides_with_dropout_are_cut_anew_in_each_epoch(source, target):
+def test_sides_with_dropout_are_tokenized_anew_in_each_epoch(source, target):
     chosen = recipe(source, target)
     data = prepared(chosen)
     batch_at = batches(chosen, data)
     steps_per_epoch = BucketSampler(bpe_dropout_pairs(chosen, data.train).lengths, 256, 5).steps_per_epoch
-    found: list[dict[int, tuple[list[int], list[int]]]] = [{}, {}]
-    for epoch, rows in enumerate(found):
+    epochs: list[dict[int, tuple[list[int], list[int]]]] = [{}, {}]
+    for epoch, rows in enumerate(epochs):
         for step in range(1 + epoch * steps_per_epoch, 1 + (epoch + 1) * steps_per_epoch):
             batch = batch_at(step)
             rows |= dict(zip(batch.indices.tolist(), zip(*texts(batch), strict=True), strict=True))
-    assert sorted(found[0]) == sorted(found[1]) == list(range(len(EXAMPLES)))
-    changed = [any(found[0][index][side] != found[1][index][side] for index in found[0]) for side in (0, 1)]
+    assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(len(EXAMPLES)))
+    changed = [any(epochs[0][index][side] != epochs[1][index][side] for index in epochs[0]) for side in (0, 1)]
     assert changed == [source > 0, target > 0]
 
 
-def test_a_step_needs_only_its_number():
+def test_a_batch_depends_only_on_the_step_number():
     chosen = recipe(0.2, 0.2)
     data = prepared(chosen)
-    all_along, resumed = batches(chosen, data), batches(chosen, data)
-    seen = [texts(all_along(step)) for step in range(1, 40)]
-    assert texts(resumed(31)) == seen[30]
-    assert texts(resumed(3)) == seen[2]
+    uninterrupted, resumed = batches(chosen, data), batches(chosen, data)
+    expected = [texts(uninterrupted(step)) for step in range(1, 40)]
+    assert texts(resumed(31)) == expected[30]
+    assert texts(resumed(3)) == expected[2]
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_full_batches_say_the_same_in_one_shape_for_each_width(dropout):
+def test_full_batches_have_the_same_examples_in_one_shape_for_each_width(dropout):
     chosen = recipe(dropout, dropout)
     data = prepared(chosen)
-    loose, full = batches(chosen, data), batches(chosen, data, full=True)
+    plain, full = batches(chosen, data), batches(chosen, data, full=True)
     shapes = set()
     for step in range(1, 40):
-        one, other = loose(step), full(step)
-        rows = len(one.indices)
-        assert [side[:rows] for side in texts(other)] == texts(one)
-        assert other.indices.tolist()[rows:] == [NO_EXAMPLE] * (len(other.indices) - rows)
-        assert other.source.values.shape == other.target.values.shape == other.labels.shape
-        shapes.add(tuple(other.labels.shape))
+        batch, padded = plain(step), full(step)
+        rows = len(batch.indices)
+        assert [side[:rows] for side in texts(padded)] == texts(batch)
+        assert padded.indices.tolist()[rows:] == [NO_EXAMPLE] * (len(padded.indices) - rows)
+        assert padded.source.values.shape == padded.target.values.shape == padded.labels.shape
+        shapes.add(tuple(padded.labels.shape))
     assert len(shapes) == len({width for _, width in shapes})
 
 
-RECUT = classify_text().with_(**{"name": "classify-text, cut anew", "source.tokenizer.dropout": 0.5})
-IN_FRONT = [tag(), tag_zh(), classify_text(), RECUT, ud_english_ewt()]
+DROPOUT = classify_text().with_(**{"name": "classify-text, with dropout", "source.tokenizer.dropout": 0.5})
+WITH_BOS = [tag(), tag_zh(), classify_text(), DROPOUT, ud_english_ewt()]
 
 
-@pytest.mark.parametrize("chosen", IN_FRONT, ids=lambda each: each.name)
-def test_full_batches_with_something_in_front_of_each_text_fill_their_bucket(chosen):
+@pytest.mark.parametrize("chosen", WITH_BOS, ids=lambda each: each.name)
+def test_full_batches_with_bos_before_each_text_fill_their_bucket(chosen):
     """<bos> counts: a text that fills its bucket without it belongs to the next."""
     chosen = chosen.with_(corpus=tag().corpus if chosen.name.startswith("ud") else chosen.corpus)
     chosen = chosen.with_(**{"corpus.size": 200, "training.batch_tokens": 400})
     data = prepare(chosen, log=lambda line: None)
     plan = BucketSampler(bpe_dropout_pairs(chosen, data.train).lengths, 400, chosen.training.seed)
-    loose, full = batches(chosen, data), batches(chosen, data, full=True)
+    plain, full = batches(chosen, data), batches(chosen, data, full=True)
     for step in range(3 * plan.steps_per_epoch):
-        one, other = loose(step + 1).source.values, full(step + 1).source.values
-        assert other.shape == (plan.batch_at(step).rows, plan.batch_at(step).width)
-        assert torch.equal(other[: len(one), : one.size(1)], one)
+        batch, padded = plain(step + 1).source.values, full(step + 1).source.values
+        assert padded.shape == (plan.batch_at(step).rows, plan.batch_at(step).width)
+        assert torch.equal(padded[: len(batch), : batch.size(1)], batch)
 
 
-def test_nothing_but_training_is_recut():
+def test_only_training_batches_have_dropout():
     chosen = recipe(0.4, 0.4)
     data = prepared(chosen)
     before = data.valid.fingerprint
@@ -132,13 +132,13 @@ def test_packed_batches_are_those_of_their_epoch():
         ({"objective.feeding.kind": "free"}, "objective.feeding.kind=teacher"),
     ],
 )
-def test_lines_with_several_texts_are_refused_where_they_would_be_read_as_one(change, reason):
+def test_packed_batches_are_refused_for_models_without_a_mask_between_texts(change, reason):
     packed = recipe().with_(**{"training.batches": "packed"})
     with pytest.raises(UserError, match=reason):
         packed.with_(**change)
 
 
-def test_a_rule_between_settings_is_told_in_one_sentence():
+def test_a_violated_rule_between_settings_is_reported_in_one_sentence():
     with pytest.raises(UserError) as caught:
         recipe().with_(**{"encoder.heads": 5})
     assert str(caught.value) == "encoder.width 128 must be a multiple of twice its 5 heads."

@@ -1,4 +1,4 @@
-"""Captions are no labels: who classifies is told so before anything is learned."""
+"""Captions are not labels: image classification on captioned images is refused before training."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from seq2see.sources.catalogue_images import CatalogueImages
 
 
 def test_images_with_captions_are_not_classified(monkeypatch):
-    said = (("A dog .", "一只狗。"), ("A cat .",))
-    images = CaptionedImages(np.zeros((2, 32, 32, 3), np.uint8), ("A dog .", "A cat ."), ("a.jpg", "b.jpg"), said)
+    captions = (("A dog .", "一只狗。"), ("A cat .",))
+    images = CaptionedImages(np.zeros((2, 32, 32, 3), np.uint8), ("A dog .", "A cat ."), ("a.jpg", "b.jpg"), captions)
     splits = dict.fromkeys(("train", "valid", "test"), images)
-    monkeypatch.setattr(CatalogueImages, "images", lambda self, side, channels: (splits, []))
+    monkeypatch.setattr(CatalogueImages, "images", lambda self, image_size, channels: (splits, []))
     recipe = resolve("classify-image", [], {"corpus.kind": "catalogue-images", "corpus.name": "flickr8k-small"})
-    with pytest.raises(UserError, match="captions, and no labels"):
+    with pytest.raises(UserError, match="captions, but no labels"):
         prepare(recipe, lambda line: None)

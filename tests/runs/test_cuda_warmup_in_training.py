@@ -1,4 +1,4 @@
-"""A GPU wakes up while data are read, and is awake before the first step; while it works, Python imports."""
+"""CUDA warm-up runs while data are read, and ends before the first step; matplotlib is imported during training."""
 
 import time
 from functools import cache
@@ -15,12 +15,12 @@ from seq2see.runs import train
 from seq2see.training.signals import Interrupted
 
 
-def test_data_are_read_and_weights_drawn_meanwhile_and_no_step_is_taken_before(monkeypatch, tmp_path):
+def test_data_are_read_and_weights_initialized_during_the_warmup_and_steps_start_after_it(monkeypatch, tmp_path):
     order: list[str] = []
 
-    def wake() -> None:
+    def warm_up() -> None:
         time.sleep(0.5)
-        order.append("awake")
+        order.append("warm")
 
     def prepare(recipe, log):
         order.append("read")
@@ -34,7 +34,7 @@ def test_data_are_read_and_weights_drawn_meanwhile_and_no_step_is_taken_before(m
         order.append("steps")
         raise Interrupted(2, 0)
 
-    monkeypatch.setattr(train, "cuda_warmup", cache(lambda: run_in_background(wake)))
+    monkeypatch.setattr(train, "cuda_warmup", cache(lambda: run_in_background(warm_up)))
     monkeypatch.setattr(train, "prepare", prepare)
     monkeypatch.setattr(train, "check_length", lambda recipe, data: None)
     monkeypatch.setattr(train, "_open_folder", lambda run, recipe, data: None)
@@ -42,16 +42,16 @@ def test_data_are_read_and_weights_drawn_meanwhile_and_no_step_is_taken_before(m
     monkeypatch.setattr(train, "resume", resume)
     with pytest.raises(Interrupted):
         train.train_recipe(translate(), tmp_path / "run")
-    assert order == ["read", "weights", "awake", "steps"]
+    assert order == ["read", "weights", "warm", "steps"]
 
 
-def test_what_draws_the_curves_is_imported_once_when_the_first_steps_are_over(monkeypatch):
-    happened: list[object] = []
+def test_matplotlib_is_imported_once_after_the_first_steps(monkeypatch):
+    events: list[object] = []
     monkeypatch.setattr(train, "run_in_background", lambda work: work())
-    monkeypatch.setattr(train, "import_module", happened.append)
-    watch = train._import_in_background(lambda step, figures: happened.append((step, figures)))
-    assert happened == []
+    monkeypatch.setattr(train, "import_module", events.append)
+    on_step = train._import_in_background(lambda step, metrics: events.append((step, metrics)))
+    assert events == []
     for step in (1, 2):
-        watch(step, {"loss": 0.5})
-    assert happened == ["seq2see.inspection.training_plots", (1, {"loss": 0.5}), (2, {"loss": 0.5})]
-    assert callable(import_module("seq2see.inspection.training_plots").draw_curves)  # there is such a thing
+        on_step(step, {"loss": 0.5})
+    assert events == ["seq2see.inspection.training_plots", (1, {"loss": 0.5}), (2, {"loss": 0.5})]
+    assert callable(import_module("seq2see.inspection.training_plots").draw_curves)  # the module exists

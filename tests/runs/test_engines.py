@@ -1,4 +1,4 @@
-"""Who decodes: the plain model, its quick twin, or CTranslate2; and when."""
+"""Engines: when the plain model decodes, when its optimized copy, and when CTranslate2."""
 
 from __future__ import annotations
 
@@ -26,62 +26,66 @@ WORDS = [f"{first}{second}" for first in "bcdf" for second in "aeiou"]
 
 
 def stored(members: int = 1) -> StoredModel:
-    """A Transformer of 24 words, or several that differ in their weights."""
-    both = train_tokenizer(WordLevel(), [" ".join(WORDS)])
+    """A Transformer with 24 words, or several with different weights."""
+    tokenizer = train_tokenizer(WordLevel(), [" ".join(WORDS)])
     part = TransformerSettings(width=16, depth=1, heads=2, dropout=0.0)
     text = {"embedding": TokenEmbeddingSettings(), "tokenizer": WordLevel()}
     shape = ModelSettings(source=Text(**text), target=TextTarget(**text, head="untied"), encoder=part, decoder=part)
-    models = [fresh_model(shape, (len(both), len(both)), "xavier", seed).eval() for seed in range(1, members + 1)]
+    models = [
+        fresh_model(shape, (len(tokenizer), len(tokenizer)), "xavier", seed).eval() for seed in range(1, members + 1)
+    ]
     with torch.no_grad():
         for model in models:
-            model.head.project.bias[:4] = torch.tensor([-30.0, -30.0, -1.0, -30.0])  # as a training would leave them
+            model.head.project.bias[:4] = torch.tensor([-30.0, -30.0, -1.0, -30.0])  # as after training
     config = ModelConfig(
         name="tiny", step=1, model=shape, decoding=Decoding(max_new_tokens=7), members=(shape,) * (members - 1)
     )
-    return StoredModel(config, models[0] if members == 1 else Ensemble(models), Tokenizers(both, both))
+    return StoredModel(config, models[0] if members == 1 else Ensemble(models), Tokenizers(tokenizer, tokenizer))
 
 
 def texts(count: int) -> list[str]:
-    return [" ".join(WORDS[(3 * number + place) % 20] for place in range(1 + number % 5)) for number in range(count)]
+    return [
+        " ".join(WORDS[(3 * number + position) % 20] for position in range(1 + number % 5)) for number in range(count)
+    ]
 
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Every twin that is made, as (precision, threads)."""
-    found: list[tuple[str, int]] = []
+    """All optimized copies that are made, as (precision, threads)."""
+    calls: list[tuple[str, int]] = []
     optimize_for_inference = optimize.optimize_for_inference
 
-    def note(model: Any, precision: Any, threads: int) -> Any:
-        found.append((precision, threads))
+    def record(model: Any, precision: Any, threads: int) -> Any:
+        calls.append((precision, threads))
         return optimize_for_inference(model, precision, threads)
 
-    monkeypatch.setattr(optimize, "optimize_for_inference", note)
-    return found
+    monkeypatch.setattr(optimize, "optimize_for_inference", record)
+    return calls
 
 
-class TestTwins:
-    def test_a_few_sentences_are_answered_by_the_plain_model(self, made: list[tuple[str, int]]):
+class TestOptimizedCopies:
+    def test_a_few_sentences_are_decoded_by_the_plain_model(self, made: list[tuple[str, int]]):
         model = Model(stored())
         model.predict(texts(MIN_SOURCES - 1))
         assert made == []
 
-    def test_many_are_answered_by_a_twin_which_is_kept(self, made: list[tuple[str, int]]):
+    def test_many_sentences_are_decoded_by_an_optimized_copy_which_is_cached(self, made: list[tuple[str, int]]):
         model = Model(stored())
         model.predict(texts(MIN_SOURCES))
         model.predict(texts(MIN_SOURCES), num_beams=2)
         assert made == [("float32", 1)]
 
-    def test_who_asks_again_and_again_gets_a_twin_too(self, made: list[tuple[str, int]]):
+    def test_repeated_calls_get_an_optimized_copy_too(self, made: list[tuple[str, int]]):
         model = Model(stored())
         for text in texts(MIN_SOURCES):
             model(text)
         assert made == [("float32", 1)]
 
-    def test_the_first_of_very_many_get_one_at_once(self, made: list[tuple[str, int]]):
-        Model(stored()).predict(texts(2), many=True)
+    def test_the_first_part_of_a_large_batch_gets_one_at_once(self, made: list[tuple[str, int]]):
+        Model(stored()).predict(texts(2), large_batch=True)
         assert made == [("float32", 1)]
 
-    def test_another_precision_is_a_twin_from_the_first_sentence(self, made: list[tuple[str, int]]):
+    def test_another_precision_needs_a_copy_from_the_first_sentence(self, made: list[tuple[str, int]]):
         model = Model(stored())
         module = model.module
         model("ba be", precision="int8")
@@ -91,28 +95,28 @@ class TestTwins:
         assert model.module is module
         assert all(weight.dtype == torch.float32 for weight in module.parameters())
 
-    def test_an_answer_that_is_read_as_it_comes_has_the_precision_that_was_asked_for(self, made: list[tuple[str, int]]):
+    def test_a_streamed_output_has_the_requested_precision(self, made: list[tuple[str, int]]):
         model = Model(stored())
         list(model.stream("ba ce"))
         assert made == []
-        told = "".join(model.stream("ba ce", precision="bf16"))
+        output = "".join(model.stream("ba ce", precision="bf16"))
         assert made == [("bf16", 1)]
-        assert told == model("ba ce", precision="bf16").text
+        assert output == model("ba ce", precision="bf16").text
 
-    def test_twin_and_plain_model_give_the_same_answers(self):
+    def test_copy_and_plain_model_give_the_same_outputs(self):
         plain = Model(stored())
-        plain.engine.use_optimized = lambda asked: False
+        plain.engine.use_optimized = lambda request: False
         for settings in ({}, {"num_beams": 3}, {"do_sample": True, "seed": 5}):
-            answers = [
-                Model(stored()).predict(texts(150), many=True, **settings),
+            predictions = [
+                Model(stored()).predict(texts(150), large_batch=True, **settings),
                 plain.predict(texts(150), **settings),
             ]
-            assert [each.text for each in answers[0]] == [each.text for each in answers[1]]
-            scores = [[each.score for each in found] for found in answers]
+            assert [each.text for each in predictions[0]] == [each.text for each in predictions[1]]
+            scores = [[each.score for each in group] for group in predictions]
             torch.testing.assert_close(torch.tensor(scores[0]), torch.tensor(scores[1]), atol=1e-4, rtol=0)
-            assert len({each.text for each in answers[0]}) > 5
+            assert len({each.text for each in predictions[0]}) > 5
 
-    def test_a_model_that_was_trained_on_gets_a_new_twin(self, made: list[tuple[str, int]]):
+    def test_a_model_with_changed_weights_gets_a_new_copy(self, made: list[tuple[str, int]]):
         model = Model(stored())
         before = model.predict(texts(40))
         with torch.no_grad():
@@ -122,31 +126,31 @@ class TestTwins:
         assert [each.text for each in before] != [each.text for each in after]
         assert all(set(each.text.split()) == {model.tokenizers.target.decode([7])} for each in after)
 
-    def test_every_member_of_an_ensemble_gets_its_twin(self, made: list[tuple[str, int]]):
+    def test_every_member_of_an_ensemble_gets_a_copy(self, made: list[tuple[str, int]]):
         model = Model(stored(members=2))
-        quick_answers = model.predict(texts(40))
+        optimized = model.predict(texts(40))
         assert made == [("float32", 1)] * 2
-        model.engine.use_optimized = lambda asked: False
-        assert [each.text for each in model.predict(texts(40))] == [each.text for each in quick_answers]
+        model.engine.use_optimized = lambda request: False
+        assert [each.text for each in model.predict(texts(40))] == [each.text for each in optimized]
 
 
 class TestWorkers:
     @pytest.mark.parametrize("native", [True, False])
-    def test_answers_do_not_depend_on_the_number_of_workers(self, native: bool, monkeypatch):
+    def test_outputs_do_not_depend_on_the_number_of_workers(self, native: bool, monkeypatch):
         monkeypatch.setattr(engines.TorchEngine, "_is_exact", lambda engine: native)
-        monkeypatch.setattr(engines, "MEASURED", 500)  # as if these were very many
-        alone, crowd = Model(stored()), Model(stored())
-        alone.engine.pool.cores, crowd.engine.pool.cores = 1, 3
+        monkeypatch.setattr(engines, "MIN_MEASURED_SOURCES", 500)
+        single, parallel = Model(stored()), Model(stored())
+        single.engine.pool.cores, parallel.engine.pool.cores = 1, 3
         counts: list[int] = []
-        many = texts(9 * BATCH_SIZE + 5)
-        for _ in range(3):  # the first few calls try one way of working after another
-            expected, found = alone.predict(many), crowd.predict(many, on_progress=counts.append)
+        sources = texts(9 * BATCH_SIZE + 5)
+        for _ in range(3):  # the first calls measure one thread layout after another
+            expected, found = single.predict(sources), parallel.predict(sources, on_progress=counts.append)
             assert [each.text for each in expected] == [each.text for each in found]
-            assert [each.source for each in found] == many
+            assert [each.source for each in found] == sources
         assert counts == [*[BATCH_SIZE] * 9, 5] * 3
-        assert len(crowd.engine.pool.throughputs) == (2 if native else 1)
+        assert len(parallel.engine.pool.throughputs) == (2 if native else 1)
 
-    def test_for_less_than_a_thousand_sources_no_other_way_is_tried(self, monkeypatch):
+    def test_with_fewer_than_a_thousand_sources_no_other_layout_is_measured(self, monkeypatch):
         monkeypatch.setattr(engines.TorchEngine, "_is_exact", lambda engine: True)
         model = Model(stored())
         model.engine.pool.cores = 3
@@ -154,21 +158,21 @@ class TestWorkers:
             model.predict(texts(999))
         assert len(model.engine.pool.throughputs) == 1
 
-    def test_sources_of_like_length_are_decoded_together(self, monkeypatch):
-        seen: list[list[int]] = []
+    def test_sources_of_similar_length_share_a_batch(self, monkeypatch):
+        batch_lengths: list[list[int]] = []
         decode = TorchEngine._decode
 
-        def note(engine: TorchEngine, model: Any, asked: Any, batch: list[int]) -> Any:
-            seen.append([len(asked.sources[place]) for place in batch])
-            return decode(engine, model, asked, batch)
+        def record(engine: TorchEngine, model: Any, request: Any, batch: list[int]) -> Any:
+            batch_lengths.append([len(request.sources[index]) for index in batch])
+            return decode(engine, model, request, batch)
 
-        monkeypatch.setattr(TorchEngine, "_decode", note)
+        monkeypatch.setattr(TorchEngine, "_decode", record)
         Model(stored()).predict(texts(3 * BATCH_SIZE))
-        lengths = [length for batch in seen for length in batch]
+        lengths = [length for batch in batch_lengths for length in batch]
         assert lengths == sorted(lengths)
-        assert [len(batch) for batch in seen] == [BATCH_SIZE] * 3
+        assert [len(batch) for batch in batch_lengths] == [BATCH_SIZE] * 3
 
-    def test_what_needs_much_memory_is_decoded_in_smaller_batches(self):
+    def test_settings_that_need_much_memory_have_smaller_batches(self):
         counts: list[int] = []
         Model(stored()).predict(
             texts(5), num_beams=100, early_stopping=True, max_new_tokens=1250, on_progress=counts.append
@@ -177,32 +181,34 @@ class TestWorkers:
 
 
 class TestCt2:
-    def test_it_gives_our_answers(self):
+    def test_it_gives_the_outputs_of_our_engine(self):
         pytest.importorskip("ctranslate2")
-        own, other = Model(stored()), Model(stored(), engine="ct2")
+        torch_model, ct2_model = Model(stored()), Model(stored(), engine="ct2")
         counts: list[int] = []
-        found = other.predict(texts(70), on_progress=counts.append)
-        assert [each.text for each in found] == [each.text for each in own.predict(texts(70))]
+        found = ct2_model.predict(texts(70), on_progress=counts.append)
+        assert [each.text for each in found] == [each.text for each in torch_model.predict(texts(70))]
         assert sum(counts) == 70
-        assert other("ba be bi").answers[0].score == pytest.approx(own("ba be bi").answers[0].score, abs=1e-4)
+        assert ct2_model("ba be bi").outputs[0].score == pytest.approx(
+            torch_model("ba be bi").outputs[0].score, abs=1e-4
+        )
 
-    def test_a_dialogue_is_answered_by_it_as_well(self, monkeypatch):
+    def test_it_is_used_for_streaming_too(self, monkeypatch):
         pytest.importorskip("ctranslate2")
         model = Model(stored(), engine="ct2")
-        label_mask: list[int] = []
-        there = model.engine.answer
-        monkeypatch.setattr(model.engine, "answer", lambda *words: asked.append(1) or there(*words))
+        calls: list[int] = []
+        generate = model.engine.generate
+        monkeypatch.setattr(model.engine, "generate", lambda *arguments: calls.append(1) or generate(*arguments))
         assert "".join(model.stream("ba ce")) == Model(stored())("ba ce").text
-        assert asked
+        assert calls
 
-    def test_it_takes_no_prefix(self):
+    def test_it_supports_no_prefix(self):
         pytest.importorskip("ctranslate2")
-        with pytest.raises(UserError, match="takes no prefix"):
+        with pytest.raises(UserError, match="supports no prefix"):
             Model(stored(), engine="ct2")("ba", prefix="be")
 
-    def test_it_takes_no_ensemble(self):
+    def test_it_supports_no_ensemble(self):
         pytest.importorskip("ctranslate2")
-        with pytest.raises(UserError, match="takes no ensemble"):
+        with pytest.raises(UserError, match="supports no ensembles"):
             Model(stored(members=2), engine="ct2")
 
     def test_without_its_package_the_remedy_is_named(self, monkeypatch):
@@ -216,10 +222,10 @@ class TestCt2:
 
 
 @pytest.mark.parametrize("text", ["", " ", "\u200b"], ids=ascii)
-def test_nothing_is_answered_to_what_cannot_be_seen(text: str):
+def test_an_empty_or_invisible_text_is_refused(text: str):
     with pytest.raises(UserError, match="The text is empty"):
         Model(stored())(text)
 
 
-def test_an_empty_list_has_no_answers():
+def test_an_empty_list_has_no_predictions():
     assert Model(stored()).predict([]) == []

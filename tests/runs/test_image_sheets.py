@@ -1,4 +1,4 @@
-"""What stands on the sheets of images: the surest mistakes first, the commonest confusions, and true attention."""
+"""Image grids: the most confident mistakes first, the most common confusions, and attention maps."""
 
 from __future__ import annotations
 
@@ -27,31 +27,33 @@ from seq2see.sources.image_examples import ImageExamples
 
 @pytest.fixture
 def drawn(monkeypatch) -> dict[str, list[tiles.TileRow]]:
-    """What would have been drawn, by the name of the file."""
-    found: dict[str, list[tiles.TileRow]] = {}
-    monkeypatch.setattr(tiles, "draw_tiles", lambda rows, path: found.setdefault(path.name, list(rows)))
-    return found
+    """The rows that are drawn, by the name of the file."""
+    calls: dict[str, list[tiles.TileRow]] = {}
+    monkeypatch.setattr(tiles, "draw_tiles", lambda rows, path: calls.setdefault(path.name, list(rows)))
+    return calls
 
 
-def answered(answers: list[tuple[str, str, float]]) -> tuple[ImageExamples, list[TaskResult]]:
-    pixels = np.zeros((len(answers), 4, 4, 3), np.uint8)
-    names = tuple(map(str, range(len(answers))))
-    said = [TaskResult(EncodedInput("", [], False), answer, float(np.log(chance)), ()) for _, answer, chance in answers]
-    return ImageExamples(pixels, tuple(truth for truth, _, _ in answers), names), said
+def predicted(rows: list[tuple[str, str, float]]) -> tuple[ImageExamples, list[TaskResult]]:
+    pixels = np.zeros((len(rows), 4, 4, 3), np.uint8)
+    names = tuple(map(str, range(len(rows))))
+    results = [
+        TaskResult(EncodedInput("", [], False), label, float(np.log(probability)), ()) for _, label, probability in rows
+    ]
+    return ImageExamples(pixels, tuple(truth for truth, _, _ in rows), names), results
 
 
-def test_the_surest_mistakes_come_first_and_right_answers_do_not_come(drawn, tmp_path: Path):
+def test_the_most_confident_mistakes_come_first_and_correct_predictions_are_left_out(drawn, tmp_path: Path):
     rows = [("cat", "cat", 0.99), ("cat", "dog", 0.6), ("dog", "cat", 0.9), ("dog", "cow", 0.5), ("cow", "dog", 0.95)]
-    draw_mistakes(RunFolder(tmp_path), *answered(rows))
+    draw_mistakes(RunFolder(tmp_path), *predicted(rows))
     (row,) = drawn["mistakes.png"]
     assert [tile.caption for tile in row.tiles] == [
         "cow → dog\n0.95", "dog → cat\n0.90", "cat → dog\n0.60", "dog → cow\n0.50"
     ]  # fmt: skip
 
 
-def test_the_commonest_confusions_come_first_with_their_counts(drawn, tmp_path: Path):
+def test_the_most_common_confusions_come_first_with_their_counts(drawn, tmp_path: Path):
     rows = [("cat", "dog", 0.6), *[("dog", "cat", 0.5 + n / 100) for n in range(12)], ("cow", "cat", 0.9)]
-    draw_mistakes(RunFolder(tmp_path), *answered(rows))
+    draw_mistakes(RunFolder(tmp_path), *predicted(rows))
     confused = drawn["confused.png"]
     assert [row.heading for row in confused] == ["dog → cat: 12", "cow → cat: 1", "cat → dog: 1"]
     assert [tile.caption for tile in confused[0].tiles[:2]] == ["0.61", "0.60"]
@@ -59,39 +61,39 @@ def test_the_commonest_confusions_come_first_with_their_counts(drawn, tmp_path: 
 
 
 def test_without_a_mistake_nothing_is_drawn(drawn, tmp_path: Path):
-    draw_mistakes(RunFolder(tmp_path), *answered([("cat", "cat", 0.9)]))
+    draw_mistakes(RunFolder(tmp_path), *predicted([("cat", "cat", 0.9)]))
     assert not drawn
 
 
-@pytest.mark.parametrize("summary", ["cls", "mean", "distilled"])
-def test_looks_are_those_of_the_class_token_or_of_all_patches(pooling):
+@pytest.mark.parametrize("pooling", ["cls", "mean", "distilled"])
+def test_attention_is_that_of_the_class_token_or_of_all_patches(pooling):
     settings = ModelSettings(
         source=ImageSource(image_size=12, embedding=PatchEmbeddingSettings(size=4)),
         target=ImageLabel(pooling=pooling),
         encoder=TransformerSettings(width=16, depth=2, heads=2, dropout=0.0),
     )
     module = fresh_model(settings, (256, 3), "xavier", seed=1).eval()
-    eyes = ImageProcessor(12, 3)
+    processor = ImageProcessor(12, 3)
     config = ModelConfig(name="x", step=0, model=settings, decoding={"max_new_tokens": 1})
-    stored = StoredModel(config, module, Tokenizers(eyes, eyes, ("a", "b", "c")))
-    lots = np.random.default_rng(1)
-    seen = [EncodedInput("", [], False, pixels=lots.integers(0, 256, (3, 12, 12), dtype=np.uint8)) for _ in range(2)]
-    found = patch_attention(stored, [TaskResult(each, "a", 0.0, ()) for each in seen])
-    assert list(found) == ["layer 1", "layer 2", "rollout"]
+    stored = StoredModel(config, module, Tokenizers(processor, processor, ("a", "b", "c")))
+    rng = np.random.default_rng(1)
+    inputs = [EncodedInput("", [], False, pixels=rng.integers(0, 256, (3, 12, 12), dtype=np.uint8)) for _ in range(2)]
+    maps = patch_attention(stored, [TaskResult(each, "a", 0.0, ()) for each in inputs])
+    assert list(maps) == ["layer 1", "layer 2", "rollout"]
     with torch.inference_mode(), trace(module) as traced:
-        module(batch_of(seen))
+        module(batch_of(inputs))
     weights = traced.of("attention")[1].values.mean(1)
     expected = {
         "cls": weights[:, 0, 1:],
         "mean": weights.mean(1),
         "distilled": (weights[:, 0, 2:] + weights[:, 1, 2:]) / 2,
     }[pooling]
-    assert found["layer 2"].reshape(2, 9) == pytest.approx(expected.numpy(), abs=1e-6)
-    assert found["rollout"].shape == (2, 3, 3)
+    assert maps["layer 2"].reshape(2, 9) == pytest.approx(expected.numpy(), abs=1e-6)
+    assert maps["rollout"].shape == (2, 3, 3)
 
 
-def test_a_region_is_what_one_word_looked_at_without_what_stands_in_front():
+def test_a_region_is_the_attention_of_one_word_without_the_class_token():
     weights = np.arange(2 * 3 * 7, dtype=np.float32).reshape(2, 3, 7)
     names = ["class", *(f"{row},{column}" for row in (1, 2) for column in (1, 2, 3))]
-    looked = TextAttention(names, ["a", "cat", "<eos>"], ["last"], [weights])
-    assert region_attention(looked, 1).tolist() == weights.mean(0)[1, 1:].reshape(2, 3).tolist()
+    attention = TextAttention(names, ["a", "cat", "<eos>"], ["last"], [weights])
+    assert region_attention(attention, 1).tolist() == weights.mean(0)[1, 1:].reshape(2, 3).tolist()

@@ -1,4 +1,4 @@
-"""The report page: complete in itself, in two languages, true to the files it is made from."""
+"""The report page: self-contained, in two languages, with the values of the files of the run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ steps = 2000
 compile = false
 schedule = {{kind = "cosine", warmup = 100}}
 """
-NOTES = [
+METRICS = [
     {"step": 1000, "loss": 2.0, "learning_rate": 0.1, "grad_norm": 1.0, "tokens": 7},
     {"step": 1000, "valid_loss": 1.23456, "valid_accuracy": 0.5},
     {"step": 2000, "loss": 1.0, "learning_rate": 0.1, "grad_norm": 1.0, "tokens": 7},
@@ -69,11 +69,11 @@ def write_lines(path: Path, rows: list) -> None:
 
 @pytest.fixture
 def run(tmp_path):
-    """A run right after training."""
+    """A run after training."""
     run = RunFolder(tmp_path / "my run")
     run.path.mkdir()
     run.recipe_file.write_text(RECIPE, encoding="utf-8")
-    write_lines(run.metrics, NOTES)
+    write_lines(run.metrics, METRICS)
     timing = [{"step": 1000, "seconds": 3600.0, "tokens_per_second": 7}, {"step": 2000, "seconds": 65.2}]
     write_lines(run.path / "timing.jsonl", timing)
     environment = {"torch": "2.13.0", "cores": 1234, "command": ["/opt/bin/seq2see", "train", "a b.tsv"]}
@@ -87,7 +87,7 @@ def run(tmp_path):
 
 @pytest.fixture
 def evaluated(run):
-    """The same run after its model was stored and evaluated."""
+    """The run after evaluation."""
     run.model.mkdir()
     weights = {"a": torch.zeros(7, 11), "b": torch.zeros(1000)}
     (run.model / "model.safetensors").write_bytes(safetensors.torch.save(weights))
@@ -99,7 +99,7 @@ def evaluated(run):
 
 
 class Page(HTMLParser):
-    """A page as a browser takes it: its tags, and its text in one language."""
+    """A parsed page: its tags, and its text in one language."""
 
     EMPTY = ("meta", "img", "br")
 
@@ -140,13 +140,13 @@ class Page(HTMLParser):
 def test_the_curves_have_the_unit_of_the_objective(run, monkeypatch, objective, unit):
     run.recipe_file.write_text(f'{RECIPE}\n[objective]\nkind = "{objective}"\n', encoding="utf-8")
     drawn = []
-    monkeypatch.setattr("seq2see.inspection.training_plots.draw_curves", lambda *given: drawn.append(given[-1]))
+    monkeypatch.setattr("seq2see.inspection.training_plots.draw_curves", lambda *arguments: drawn.append(arguments[-1]))
     (run.path / "curves.png").write_bytes(b"an image")
     write_report(run)
     assert drawn == [unit]
 
 
-def test_a_report_right_after_training_shows_what_is_there(run):
+def test_a_report_after_training_has_no_scores(run):
     page = Page(write_report(run))
     assert (run.path / "curves.png").stat().st_size > 10_000
     assert "Not evaluated yet" in page.text
@@ -164,19 +164,19 @@ def test_the_run_is_described_with_the_command_to_repeat_it(evaluated):
     assert page.row("weights")[1] == "1,077"
     assert page.row("training")[1] == "steps 2,000 / 2,000; compile false, schedule cosine (warmup 100)"
     assert page.row("command")[1] == "seq2see train 'a b.tsv'"
-    assert page.row("run it again")[1] == f"seq2see train '{evaluated.recipe_file}'"
+    assert page.row("train again")[1] == f"seq2see train '{evaluated.recipe_file}'"
     assert page.row("cores")[1] == "1,234"
     assert "not finished" not in page.text
 
 
-def test_the_figures_shown_are_those_stored(evaluated):
+def test_the_scores_are_those_of_the_files(evaluated):
     page = Page(write_report(evaluated))
     assert page.row("test") == ["test", "1,013", "37.3", "61.0", "12.5", "0.457"]
     assert page.row("roles") == ["roles", "17", "5.0", "", "", ""]
     assert page.row("perplexity per token (test, teacher forcing)")[1] == "3.142"
     assert page.row("bits per character")[1] == "0.777"
-    assert page.row("right tokens % (teacher forcing)")[1] == "88.9"
-    assert page.row("alignment error rate of attention")[1] == "0.125 (layer 2, head 1, 3; chosen on valid)"
+    assert page.row("token accuracy % (teacher forcing)")[1] == "88.9"
+    assert page.row("alignment error rate of attention")[1] == "0.125 (layer 2, head 1, 3; selected on valid)"
     assert BLEU in page.text
     assert CHRF in page.text
     for figure in ("1.2346", "62.5%", "1:01:05"):  # best valid loss, last accuracy, 3665 seconds
@@ -193,7 +193,7 @@ def test_both_languages_are_in_the_page(evaluated):
     assert chinese.row("编码器")[1] == "transformer, width 24, depth 3"
 
 
-def test_every_text_has_two_languages_with_the_same_blanks():
+def test_every_text_has_two_languages_with_the_same_placeholders():
     for name, (english, chinese) in TEXTS.items():
         assert re.search("[\u4e00-\u9fff]", chinese), name
         assert not re.search("[\u4e00-\u9fff]", english), name
@@ -208,7 +208,7 @@ def test_data_cannot_bring_a_script_into_the_page(evaluated):
     assert page.text.count(EVIL) >= 5  # data, samples, predictions, recipe: shown as the text it is
 
 
-def test_the_browser_is_told_to_run_only_the_script_that_is_there(run):
+def test_the_content_security_policy_allows_only_the_script_of_the_page(run):
     content = write_report(run).read_text(encoding="utf-8")
     script = re.search(r"<script>(.*)</script>\n</body>", content, re.DOTALL).group(1)
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -217,7 +217,7 @@ def test_the_browser_is_told_to_run_only_the_script_that_is_there(run):
     assert f"script-src 'sha256-{allowed}'" in policy
 
 
-def test_nothing_is_loaded_from_anywhere(evaluated):
+def test_no_resource_is_loaded_from_outside(evaluated):
     (evaluated.path / "attention").mkdir()
     image = base64.b64decode("iVBORw0KGgo=")
     (evaluated.path / "attention" / "alignment.png").write_bytes(image)
@@ -228,8 +228,8 @@ def test_nothing_is_loaded_from_anywhere(evaluated):
     assert "data:image/png;base64,iVBORw0KGgo=" in links
     assert not re.search(r"https?://|@import|url\(", content)
     assert not {tag for tag, _ in page.tags} & {"link", "iframe", "object", "embed"}
-    places = {tag["id"] for _, tag in page.tags if "id" in tag}
-    assert {link[1:] for link in links if link.startswith("#")} == places
+    ids = {tag["id"] for _, tag in page.tags if "id" in tag}
+    assert {link[1:] for link in links if link.startswith("#")} == ids
 
 
 def test_samples_show_the_first_and_the_last_evaluation_and_a_few_between(run):
@@ -258,21 +258,21 @@ def test_the_best_and_the_worst_are_the_ends_of_the_table_and_no_sentence_comes_
         ("pens.", "pens", "pens<mark>.</mark>"),
     ],
 )
-def test_what_the_reference_does_not_say_is_marked(output, reference, shown):
+def test_differences_from_the_reference_are_marked(output, reference, shown):
     assert marked(output, reference) == shown
 
 
-def test_an_empty_answer_is_said_to_be_empty():
+def test_an_empty_output_is_shown_as_empty():
     assert "(empty)" in marked("", "I have a pen")
 
 
-def test_broken_rows_of_a_table_are_passed_over(evaluated):
+def test_broken_rows_of_a_table_are_skipped(evaluated):
     with (evaluated.evaluation / "test.tsv").open("a", encoding="utf-8") as file:
         file.write("only\ttwo\nfive\tcells\tbut\tno\tnumber\n")
     assert "only" not in [row[0] for row in Page(write_report(evaluated)).rows]
 
 
-def test_own_data_are_accounted_for(run):
+def test_the_totals_of_user_data_are_shown(run):
     totals = {"read": 1010, "kept": 1000, "skipped": 7, "rejected": 3}
     write_lines(run.path / "data_report.json", [{"reports": [{"totals": totals}]}])
     page = Page(write_report(run))

@@ -1,4 +1,4 @@
-"""Scores of outputs: both BLEUs, each with its own signature, and none that was not computed."""
+"""Scores of outputs: both kinds of BLEU with their signatures, and comparisons of runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def german():
     return recipe("pocket-transformer").model_copy(update=changes)
 
 
-def test_the_language_that_is_written_comes_from_the_corpus():
+def test_the_target_language_comes_from_the_corpus():
     assert target_language(german()) == "de"
     assert target_language(recipe("puzzle-copy")) == "en"
 
@@ -44,22 +44,23 @@ def test_both_bleus_are_shown_side_by_side_each_with_its_signature(capsys):
     assert "BLEU lower-cased, tokenized: sacreBLEU signature nrefs:1|case:lc|eff:no|tok:none" in shown
     assert "lang:de" in shown
     assert "100.0" in shown
-    assert "chrF2" not in shown  # what was not measured has no column
+    assert "chrF2" not in shown  # a metric that is not computed has no column
 
 
-def test_what_is_told_fits_into_80_columns(capsys):
+def test_scores_fit_into_80_columns(capsys):
     signature = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
-    truth = {"per_token": 2.0, "bits_per_character": 1.0, "token_accuracy": 50.0, "unknown_rate": 1.5, "unit": "character"}
+    truth = {"per_token": 2.0, "bits_per_character": 1.0, "token_accuracy": 50.0}
+    truth |= {"unknown_rate": 1.5, "unit": "character"}
     print_scores("here", {"test": {"pairs": 1, "bleu": {"value": 1, "signature": signature}}, "perplexity": truth})
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert f"  {signature}" in lines
 
 
-def test_of_several_right_answers_any_will_do():
+def test_any_of_several_references_counts():
     exact = german().model_copy(update={"metrics": ("exact_match",)})
-    answers = [("a cat", "one cat"), ("a dog",)]
-    assert score_outputs(exact, ["a cat", "a dog"], ["one cat", "a cat"], answers) == {"pairs": 2, "exact_match": 50}
+    references = [("a cat", "one cat"), ("a dog",)]
+    assert score_outputs(exact, ["a cat", "a dog"], ["one cat", "a cat"], references) == {"pairs": 2, "exact_match": 50}
 
 
 def test_without_its_package_a_metric_is_left_out(monkeypatch):
@@ -68,14 +69,14 @@ def test_without_its_package_a_metric_is_left_out(monkeypatch):
 
 
 def evaluated(path, rows):
-    """A run of which nothing is there but its predictions: (source, output, chrF2)."""
+    """A run folder with predictions only: (source, output, chrF2)."""
     lines = [f"{source}\treference\t{output}\t{score:.2f}\t-1.0\n" for source, output, score in rows]
     (path / "eval").mkdir(parents=True)
     (path / "eval" / "test.tsv").write_text("source\treference\toutput\tchrf\tscore\n" + "".join(lines))
     return RunFolder(path)
 
 
-def test_what_the_second_run_gained_comes_first_and_what_it_lost_last(tmp_path):
+def test_the_largest_gains_come_first_and_the_largest_losses_last(tmp_path):
     names = "abcdefgh"
     before = evaluated(tmp_path / "one", [(name, "old", 50.0) for name in names])
     scores = [60.0, 40.0, 50.0, 90.0, 10.0, 51.0, 70.0, 30.0]
@@ -92,35 +93,38 @@ def test_runs_that_were_tested_on_other_pairs_are_not_compared(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "scores, told",
+    "scores, headline",
     [
         ({}, ""),
-        ({"test": {"bleu": {"value": 31.26}, "exact_match": 5.0}, "perplexity": {"bits_per_character": 1.0}}, "BLEU 31.3"),
-        ({"test": {"exact_match": 97.35}, "perplexity": {"bits_per_character": 1.0}}, "97.3 % exact"),
-        ({"test": {"accuracy": 99.51, "macro_f1": 90.0}}, "99.5 % right"),
-        ({"test": {"pronunciation": {"word_error_rate": 28.04}}}, "28.0 % words wrong"),
-        ({"masked_tokens": {"accuracy": 65.4, "perplexity": 5.0}}, "65.4 % of hidden right"),
-        ({"series": {"rows": [{"name": "model", "errors": {"1": 0.2104, "4": 0.3}}]}}, "error 0.2104"),
+        (
+            {"test": {"bleu": {"value": 31.26}, "exact_match": 5.0}, "perplexity": {"bits_per_character": 1.0}},
+            "BLEU 31.3",
+        ),
+        ({"test": {"exact_match": 97.35}, "perplexity": {"bits_per_character": 1.0}}, "exact match 97.3 %"),
+        ({"test": {"accuracy": 99.51, "macro_f1": 90.0}}, "accuracy 99.5 %"),
+        ({"test": {"pronunciation": {"word_error_rate": 28.04}}}, "word error rate 28.0 %"),
+        ({"masked_tokens": {"accuracy": 65.4, "perplexity": 5.0}}, "masked accuracy 65.4 %"),
+        ({"series": {"rows": [{"name": "model", "errors": {"1": 0.2104, "4": 0.3}}]}}, "RMSE 0.2104"),
         ({"perplexity": {"bits_per_character": 0.9087}}, "0.909 bits per character"),
     ],
 )
-def test_every_task_has_one_figure_in_the_list_of_runs(scores, told):
-    assert headline_score(scores) == told
+def test_every_task_has_one_score_in_the_list_of_runs(scores, headline):
+    assert headline_score(scores) == headline
 
 
-def answered(folder: Path, recipe_name: str, rows: list[tuple[str, str, str]]) -> RunFolder:
-    """A run that was judged to have named these labels: text, label, answer."""
+def with_predictions(folder: Path, recipe_name: str, rows: list[tuple[str, str, str]]) -> RunFolder:
+    """A run folder with label predictions: text, label, prediction."""
     run = RunFolder(folder)
     run.evaluation.mkdir(parents=True)
     run.recipe_file.write_text(recipe(recipe_name).toml(), encoding="utf-8")
-    lines = ["text\tlabel\tanswer\tprobability", *("\t".join([*row, "0.5"]) for row in rows), ""]
+    lines = ["text\tlabel\tprediction\tprobability", *("\t".join([*row, "0.5"]) for row in rows), ""]
     (run.evaluation / "test-predictions.tsv").write_text("\n".join(lines), encoding="utf-8")
     return run
 
 
-def test_what_only_one_of_two_classifiers_got_right_is_told(tmp_path):
+def test_examples_that_only_one_of_two_classifiers_gets_right_are_listed(tmp_path):
     texts = [("a", "very good"), ("b", "bad"), ("c", "bad"), ("d", "very good")]
-    one = answered(tmp_path / "one", "sst2-lstm", [(*each, "bad") for each in texts])
+    one = with_predictions(tmp_path / "one", "sst2-lstm", [(*each, "bad") for each in texts])
     other = answered(
         tmp_path / "two", "sst2-lstm", [(*each, "very good") for each in texts[:3]] + [(*texts[3], "very bad")]
     )
@@ -130,22 +134,22 @@ def test_what_only_one_of_two_classifiers_got_right_is_told(tmp_path):
     assert found.only_second == [["a", "very good", "bad", "very good"]]
 
 
-def test_of_tags_each_counts_and_those_that_were_not_given_do_not(tmp_path):
+def test_every_tag_counts_and_missing_tags_do_not(tmp_path):
     truth = ("I see it", "I/A see/B it/A")
-    one = answered(tmp_path / "one", "ud-english-ewt", [(*truth, "I/A see/A it/B")])
-    other = answered(tmp_path / "two", "ud-english-ewt", [(*truth, "I/A see/B")])
+    one = with_predictions(tmp_path / "one", "ud-english-ewt", [(*truth, "I/A see/A it/B")])
+    other = with_predictions(tmp_path / "two", "ud-english-ewt", [(*truth, "I/A see/B")])
     found = compare_answers(one, other)
     assert (found.accuracy.first.score, found.accuracy.second.score) == (pytest.approx(100 / 3), 100.0)
     assert found.only_second == [[*truth, "I/A see/A it/B", "I/A see/B"]]
 
 
-def test_what_was_not_judged_or_has_no_answers_is_not_compared(tmp_path):
-    run = answered(tmp_path / "one", "sst2-lstm", [("a", "x", "x")])
+def test_a_run_without_evaluation_is_not_compared(tmp_path):
+    run = with_predictions(tmp_path / "one", "sst2-lstm", [("a", "x", "x")])
     with pytest.raises(UserError, match="not evaluated yet"):
         compare_answers(run, RunFolder(tmp_path / "nothing"))
 
 
-def test_answers_to_other_references_are_not_compared(tmp_path):
+def test_outputs_with_other_references_are_not_compared(tmp_path):
     first, second = (evaluated(tmp_path / name, [("猫", "a cat", 50.0)]) for name in ("first", "second"))
     table = second.evaluation / "test.tsv"
     table.write_text(table.read_text(encoding="utf-8").replace("\treference\ta", "\tanother\ta"), encoding="utf-8")
@@ -153,18 +157,18 @@ def test_answers_to_other_references_are_not_compared(tmp_path):
         largest_changes(first, second)
 
 
-def test_heads_are_chosen_on_validation_and_judged_on_test(tmp_path, monkeypatch):
+def test_heads_are_selected_on_validation_and_scored_on_test(tmp_path, monkeypatch):
     few = {"encoder.width": 16, "decoder.width": 16, "encoder.depth": 1, "decoder.depth": 1, "training.steps": 1}
     settings = resolve("pocket-transformer", [], {"corpus.size": 40, **few})
     splits = {name: examples[:5] for name, examples in read_corpus(settings)[0].items()}
     for module in (prepare, evaluate):
         monkeypatch.setattr(module, "read_corpus", lambda recipe: (splits, []))
-    run, read, asked = train_recipe(settings, tmp_path / "run"), evaluate.collect_attention, []
+    run, collect, calls = train_recipe(settings, tmp_path / "run"), evaluate.collect_attention, []
 
-    def watched(module, pairs, tokenizers):
-        asked.append(list(pairs.examples))
-        return read(module, pairs, tokenizers)
+    def recording(module, pairs, tokenizers):
+        calls.append(list(pairs.examples))
+        return collect(module, pairs, tokenizers)
 
-    monkeypatch.setattr(evaluate, "collect_attention", watched)
+    monkeypatch.setattr(evaluate, "collect_attention", recording)
     evaluate.evaluate(run, max_new_tokens=2)
-    assert asked == [splits["valid"], splits["test"]]
+    assert calls == [splits["valid"], splits["test"]]

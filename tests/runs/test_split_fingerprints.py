@@ -1,4 +1,4 @@
-"""A run remembers its splits: what is judged is what was held out, or it is told, or refused."""
+"""Split fingerprints: a changed test split is reported at evaluation, and training examples in it are refused."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def pairs(path: Path, first: int, last: int) -> Path:
     return path
 
 
-def known(recipe: Recipe, folder: Path) -> RunFolder:
-    """A run that remembers the splits as they are now."""
+def with_fingerprints(recipe: Recipe, folder: Path) -> RunFolder:
+    """A run folder with the fingerprints of the current splits."""
     folder.mkdir()
     run = RunFolder(folder)
     write_split_fingerprints(
@@ -49,50 +49,52 @@ def changed(run: RunFolder, recipe: Recipe) -> list[str]:
     return changed_splits(run, recipe, read_corpus(recipe)[0]).get("changed_splits", [])
 
 
-def test_what_is_as_it_was_needs_no_words(tmp_path):
+def test_unchanged_splits_give_no_warning(tmp_path):
     recipe = resolve("translate", [pairs(tmp_path / "a.tsv", 0, 60)], {})
-    run = known(recipe, tmp_path / "run")
+    run = with_fingerprints(recipe, tmp_path / "run")
     assert changed(run, recipe) == []
     assert json.loads((tmp_path / "run" / "splits.json").read_text())["test"]["examples"] == 3  # 5 % of 60
 
 
-def test_a_run_that_remembers_nothing_is_judged_as_before(tmp_path):
+def test_a_run_without_fingerprints_is_not_checked(tmp_path):
     recipe = resolve("translate", [pairs(tmp_path / "a.tsv", 0, 60)], {})
     assert changed(RunFolder(tmp_path), recipe) == []
 
 
-def test_where_all_has_grown_what_is_held_out_now_may_have_been_learned(tmp_path):
+def test_held_out_examples_of_extended_data_may_be_training_examples(tmp_path):
     recipe = resolve("translate", [pairs(tmp_path / "a.tsv", 0, 60)], {})
-    run = known(recipe, tmp_path / "run")
+    run = with_fingerprints(recipe, tmp_path / "run")
     pairs(tmp_path / "a.tsv", 0, 200)
-    with pytest.raises(UserError, match=r"3 examples of .* then, 10 examples of .* may have been learned") as refused:
+    with pytest.raises(
+        UserError, match=r"3 examples of .* then, 10 examples of .* test examples may be among them"
+    ) as refused:
         changed(run, recipe)
     assert "a.tsv" in refused.value.location
-    assert "Put the data back" in refused.value.hint
+    assert "Restore the data" in refused.value.hint
 
 
-def test_a_test_file_that_is_another_is_told_and_training_files_that_grow_beside_it_are_not(tmp_path):
+def test_a_changed_test_file_is_reported_and_extended_training_files_are_not(tmp_path):
     held = pairs(tmp_path / "held.tsv", 100, 110)
     recipe = resolve("translate", [pairs(tmp_path / "a.tsv", 0, 60)], {"corpus.test": [str(held)]})
-    run = known(recipe, tmp_path / "run")
+    run = with_fingerprints(recipe, tmp_path / "run")
     pairs(held, 200, 207)
-    (told,) = changed(run, recipe)
-    assert "test split is not the one of training (10 examples" in told
-    assert "7 examples" in told
-    assert str(held) in told
+    (warning,) = changed(run, recipe)
+    assert "test split has changed since training (10 examples" in warning
+    assert "7 examples" in warning
+    assert str(held) in warning
     pairs(held, 100, 110)
     pairs(tmp_path / "a.tsv", 0, 80)
     assert changed(run, recipe) == []
 
 
-def test_a_text_that_was_learned_is_not_judged(tmp_path):
-    """A book is judged on a chapter of its own, which no reader of pairs would notice."""
+def test_a_text_of_the_training_data_is_not_evaluated(tmp_path):
+    """The test text is a part of the training text."""
     (tmp_path / "book.txt").write_text("one day\ntwo days\nthree days\n" * 20)
     (tmp_path / "held.txt").write_text("four nights\n" * 20)
     recipe = resolve("ngram", [tmp_path / "book.txt"], {"corpus.test": [str(tmp_path / "held.txt")]})
-    run = known(recipe, tmp_path / "run")
+    run = with_fingerprints(recipe, tmp_path / "run")
     (tmp_path / "held.txt").write_text("two days\nthree days\n")
-    with pytest.raises(UserError, match="all of it was learned"):
+    with pytest.raises(UserError, match="all of it was in the training data"):
         changed(run, recipe)
     (tmp_path / "held.txt").write_text("two days\nthree nights\n")
     assert len(changed(run, recipe)) == 1
@@ -106,54 +108,61 @@ def draw(folder: Path, split: str, count: int) -> None:
             Image.fromarray(pixels).save(folder / split / label / f"{split}{number}.png")
 
 
-def test_a_folder_of_test_images_that_has_vanished_is_not_replaced_by_learned_ones(tmp_path):
+def test_a_deleted_folder_of_test_images_is_not_replaced_by_training_images(tmp_path):
     for split, count in (("train", 12), ("valid", 2), ("test", 3)):
         draw(tmp_path / "photos", split, count)
     recipe = resolve("classify-image", [tmp_path / "photos"], {"source.image_size": 8})
-    run = known(recipe, tmp_path / "run")
-    assert changed(run, recipe.with_(**{"source.image_size": 16})) == []  # images may be seen in another size
+    run = with_fingerprints(recipe, tmp_path / "run")
+    assert changed(run, recipe.with_(**{"source.image_size": 16})) == []  # independent of the image size
     shutil.move(tmp_path / "photos", tmp_path / "moved")
     moved = resolve("classify-image", [tmp_path / "moved"], {"source.image_size": 8})
     assert changed(run, moved) == []
     labeled = read_corpus(recipe.with_(corpus=moved.corpus))[0]["test"]
     assert split_fingerprint(replace(labeled, labels=labeled.labels[::-1])) != split_fingerprint(labeled)
     shutil.rmtree(tmp_path / "moved" / "test")
-    with pytest.raises(UserError, match=r"6 examples then, 1 example now.*may have been learned"):
+    with pytest.raises(UserError, match=r"6 examples then, 1 example now.*test examples may be among them"):
         changed(run, moved)
 
 
-def test_without_a_test_split_that_of_validation_is_judged(tmp_path):
+def test_without_a_test_split_the_validation_split_is_checked(tmp_path):
     recipe = resolve("translate", [pairs(tmp_path / "a.tsv", 0, 60)], {})
     run, splits = RunFolder(tmp_path), {"train": [Example("a", "b")], "valid": [Example("c", "d")], "test": []}
     write_split_fingerprints(run, {name: split_fingerprint(examples) for name, examples in splits.items()})
     assert changed_splits(run, recipe, splits) == {}
     assert "valid split" in changed_splits(run, recipe, {**splits, "valid": [Example("e", "f")]})["changed_splits"][0]
-    (told,) = changed_splits(run, recipe, {**splits, "valid": [], "test": [Example("e", "f")]})["changed_splits"]
-    assert "test split" in told
+    (warning,) = changed_splits(run, recipe, {**splits, "valid": [], "test": [Example("e", "f")]})["changed_splits"]
+    assert "test split" in warning
 
 
 @pytest.mark.parametrize(
-    ("test", "told"),
+    ("test", "sizes"),
     [
-        ([Example("a", "b"), Example("e", "f")], "2 examples of 4 characters now"),  # one of the two was learned
+        (
+            [Example("a", "b"), Example("e", "f")],
+            "2 examples of 4 characters now",
+        ),  # one of the two is a training example
         ([Example("x", "b")], "1 example of 2 characters now"),  # another text may have the same translation
         ([], "0 examples of 0 characters now"),
     ],
 )
-def test_what_was_not_learned_is_judged_and_told(tmp_path, test, told):
+def test_other_examples_are_evaluated_with_a_warning(tmp_path, test, sizes):
     recipe = resolve("translate", [pairs(tmp_path / "a.tsv", 0, 60)], {})
     run, splits = RunFolder(tmp_path), {"train": [Example("a", "b")], "valid": [], "test": [Example("c", "d")]}
     write_split_fingerprints(run, {name: split_fingerprint(examples) for name, examples in splits.items()})
-    assert told in changed_splits(run, recipe, {**splits, "test": test})["changed_splits"][0]
+    assert sizes in changed_splits(run, recipe, {**splits, "test": test})["changed_splits"][0]
     further = changed_splits(run, recipe, {**splits, "longer": test or splits["test"]})["changed_splits"]
-    assert "The longer split is not the one of training (0 examples of 0 characters then" in further[0]
+    assert "The longer split has changed since training (0 examples of 0 characters then" in further[0]
 
 
-def test_an_ensemble_remembers_what_its_members_agree_on(tmp_path):
+def test_an_ensemble_stores_fingerprints_that_all_members_share(tmp_path):
     recipe = resolve("translate", [pairs(tmp_path / "a.tsv", 0, 60)], {})
-    one, same = known(recipe, tmp_path / "one"), known(recipe, tmp_path / "same")
+    one, same = with_fingerprints(recipe, tmp_path / "one"), with_fingerprints(recipe, tmp_path / "same")
     pairs(tmp_path / "a.tsv", 0, 80)
-    other, old, both = known(recipe, tmp_path / "other"), RunFolder(tmp_path / "old"), RunFolder(tmp_path / "both")
+    other, old, both = (
+        with_fingerprints(recipe, tmp_path / "other"),
+        RunFolder(tmp_path / "old"),
+        RunFolder(tmp_path / "both"),
+    )
     for members in ([one, other], [one, old], [old, one], [old, old]):
         write_common_fingerprints(both, members)
         assert not both.splits.exists()
@@ -161,7 +170,7 @@ def test_an_ensemble_remembers_what_its_members_agree_on(tmp_path):
     assert json.loads(both.splits.read_text()) == json.loads(one.splits.read_text())
 
 
-def test_a_file_that_says_something_else_is_told(tmp_path):
+def test_an_unreadable_file_of_fingerprints_is_reported(tmp_path):
     recipe = resolve("translate", [pairs(tmp_path / "a.tsv", 0, 60)], {})
     for wrong in ("{", "[]", '{"train": {}}', '{"test": {"sha256": "0"}}'):
         (tmp_path / "splits.json").write_text(wrong)
@@ -169,7 +178,7 @@ def test_a_file_that_says_something_else_is_told(tmp_path):
             changed(RunFolder(tmp_path), recipe)
 
 
-def test_training_remembers_and_judging_compares(tmp_path, capsys):
+def test_training_stores_fingerprints_and_evaluation_compares_them(tmp_path, capsys):
     (tmp_path / "book.txt").write_text("the cat sat\na dog lay\n" * 60)
     (tmp_path / "held.txt").write_text("a dog sat\n" * 20)
     recipe = resolve("ngram", [tmp_path / "book.txt"], {"corpus.test": [str(tmp_path / "held.txt")]})
@@ -180,7 +189,7 @@ def test_training_remembers_and_judging_compares(tmp_path, capsys):
     print_scores(run, scores)
     assert f"note   {scores['changed_splits'][0]}" in capsys.readouterr().out
     (tmp_path / "book.txt").write_text("the cat lay\n" * 60)
-    with pytest.raises(UserError, match="may have been learned"):
+    with pytest.raises(UserError, match="test examples may be among them"):
         evaluate(run)
 
 
@@ -202,5 +211,5 @@ def test_other_texts_or_another_order_give_another_fingerprint(other):
     assert fingerprint(other) != fingerprint([Example("a", "b"), Example("c", "d")])
 
 
-def test_the_place_does_not_matter():
+def test_the_location_does_not_matter():
     assert fingerprint([Example("a", "b", location="x:1")]) == fingerprint([Example("a", "b", location="y:2")])

@@ -1,4 +1,4 @@
-"""Reading with the truth given: figures that can be added up by hand, and attention between the right pieces."""
+"""Evaluation with teacher forcing: scores computed by hand, and attention between tokens and words."""
 
 from __future__ import annotations
 
@@ -35,52 +35,52 @@ def model(name: str = "transformer, pre-norm") -> torch.nn.Module:
     return fresh_model(FAMILIES[name], TOKENIZERS.sizes, "xavier", 1).eval()
 
 
-def test_a_model_that_knows_nothing_is_as_surprised_as_by_dice():
-    blind = model()
+def test_a_model_with_zero_weights_has_the_perplexity_of_a_uniform_distribution():
+    uniform = model()
     with torch.no_grad():
-        for weight in blind.parameters():
+        for weight in uniform.parameters():
             weight.zero_()
-    perplexity, accuracy = evaluate_teacher_forced(blind, PAIRS)
-    words = 4 + 2 + 1 + 3  # and one end for each sentence
-    assert perplexity.count == accuracy.label_mask == words
+    perplexity, accuracy = evaluate_teacher_forced(uniform, PAIRS)
+    words = 4 + 2 + 1 + 3  # with one <eos> for each sentence
+    assert perplexity.count == accuracy.total == words
     assert perplexity.value == pytest.approx(len(TOKENIZERS.target), rel=1e-6)
     characters = len("I have a pen") + len("red apples") + len("nothing")
     bits = words * math.log2(len(TOKENIZERS.target)) / characters
     assert perplexity.bits_per_character == pytest.approx(bits, rel=1e-6)
 
 
-def test_pieces_belong_to_their_words_and_the_end_to_none():
+def test_tokens_have_word_ids_and_eos_has_none():
     sentences, golds = collect_attention(model(), PAIRS, TOKENIZERS)
     assert len(sentences) == 2  # the third has no gold links
     by_length = {len(sentence.target_words): (sentence, gold) for sentence, gold in zip(sentences, golds, strict=True)}
     apples, gold = by_length[3]
     assert apples.source_words == [0, 0, 1, None]
     assert apples.target_words == [0, 1, None]
-    assert apples.weights.shape == (2, 2, 3, 4)  # layer, head, target piece, source piece
+    assert apples.weights.shape == (2, 2, 3, 4)  # layer, head, target token, source token
     assert gold.sure == {(0, 1), (1, 0)}
     assert gold.possible == {(0, 1), (1, 0), (1, 1)}
 
 
-def test_attention_is_read_in_every_layer_as_shares():
+def test_attention_of_every_layer_sums_to_1():
     for name in ("transformer, pre-norm", "recurrent, additive"):
         for sentence in collect_attention(model(name), PAIRS, TOKENIZERS)[0]:
             assert sentence.weights.sum(axis=-1) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_a_recurrent_model_reads_a_text_without_forgetting():
-    """In stretches of seven, and as one window of the whole text: the same surprise, to 1e-5 a token."""
+def test_a_recurrent_model_carries_its_state_through_a_text():
+    """In segments of seven, and as one window of the whole text: the same loss, to 1e-5 per token."""
     text = [Example("", "the cat 猫 sat on the mat.\n" * 9)]
     tokenizer = train_tokenizer(Characters(), [text[0].target])
     settings = ModelSettings(
         target=TextTarget(embedding=TokenEmbeddingSettings(positions="none")),
         decoder=RecurrentDecoderSettings(cell="lstm", attention="none", width=8, depth=2),
     )
-    reader = fresh_model(settings, (len(tokenizer), len(tokenizer)), "xavier", 1).eval()
+    recurrent = fresh_model(settings, (len(tokenizer), len(tokenizer)), "xavier", 1).eval()
     short, long = (TextDataset(text, tokenizer, width) for width in (7, 1000))
-    (found, _), (expected, _) = (evaluate_teacher_forced(reader, texts) for texts in (short, long))
+    (found, _), (expected, _) = (evaluate_teacher_forced(recurrent, texts) for texts in (short, long))
     assert found.count == expected.count == len(short.ids)
     assert found.loss / found.count == pytest.approx(expected.loss / expected.count, abs=1e-5)
-    several, _ = evaluate_teacher_forced(reader, short, streams=4)
+    several, _ = evaluate_teacher_forced(recurrent, short, streams=4)
     assert several.count == found.count
-    assert several.loss != pytest.approx(found.loss, abs=1e-3)  # each stream begins with an empty memory
-    assert batch_count(reader, short) == len(short)
+    assert several.loss != pytest.approx(found.loss, abs=1e-3)  # each stream starts with the initial state
+    assert batch_count(recurrent, short) == len(short)

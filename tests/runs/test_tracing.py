@@ -1,4 +1,4 @@
-"""One look for every kind of model: what it reads and writes is named, and the numbers are those it answers with."""
+"""Tracing of every kind of model: tokens have names, and activations are those of the prediction."""
 
 from __future__ import annotations
 
@@ -37,69 +37,69 @@ def model_of(settings: ModelSettings, source, target=LETTERS) -> Model:
     return open_model(StoredModel(config, module, Tokenizers(source, target)))
 
 
-def describer() -> Model:
+def captioner() -> Model:
     source = ImageSource(image_size=8, embedding=PatchEmbeddingSettings(size=4, positions="sinusoidal"))
     return model_of(
         ModelSettings(source=source, target=TextTarget(), encoder=STACK, decoder=STACK), ImageProcessor(8, 3)
     )
 
 
-def remembering() -> Model:
-    """A pair of LSTMs that read both ways and look back."""
+def lstm_pair() -> Model:
+    """A bidirectional LSTM encoder and an LSTM decoder with attention."""
     encoder = RecurrentEncoderSettings(width=16, cell="lstm", dropout=0.0)
     decoder = RecurrentDecoderSettings(width=16, cell="lstm", attention="additive", dropout=0.0)
     text, target = Text(embedding=PLAIN), TextTarget(embedding=PLAIN)
     return model_of(ModelSettings(source=text, target=target, encoder=encoder, decoder=decoder), LETTERS)
 
 
-def counting_on() -> Model:
+def series_model() -> Model:
     decoder = RecurrentDecoderSettings(width=8, cell="gru", attention="none", dropout=0.0)
     scale = StandardScaler(mean=1.0, std=2.0)
     return model_of(ModelSettings(target=Series(), decoder=decoder), scale, scale)
 
 
-def test_scores_are_those_that_the_target_is_judged_by():
-    model = remembering()
+def test_the_logits_give_the_score_of_the_target():
+    model = lstm_pair()
     record = model.trace("我有笔", "ab", kinds=("logits",))
     (logits,) = record.of("logits")
-    assert record.tokens["written"] == ["a", "b", "<eos>"]
+    assert record.tokens["labels"] == ["a", "b", "<eos>"]
     ids = [*LETTERS.encode("ab"), 2]
     shifted = logits.values - logits.values.max(-1, keepdims=True)
-    chances = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-    assert chances[range(3), ids].sum() == pytest.approx(model.score("我有笔", "ab"), abs=1e-5)
+    log_probabilities = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    assert log_probabilities[range(3), ids].sum() == pytest.approx(model.score("我有笔", "ab"), abs=1e-5)
 
 
-def test_without_a_target_it_is_the_models_own_answer():
-    model = remembering()
+def test_without_a_target_it_is_the_models_own_output():
+    model = lstm_pair()
     own = model.trace("我有笔")
-    assert "".join(own.tokens["written"]).replace("▁", " ").startswith(model("我有笔").text)
+    assert "".join(own.tokens["labels"]).replace("▁", " ").startswith(model("我有笔").text)
     assert own.special["source"] == [False, False, False, True]
 
 
-def test_a_image_has_a_grid_and_a_caption_looks_at_it():
-    model = describer()
+def test_an_image_has_a_grid_and_captions_have_attention_to_it():
+    model = captioner()
     record = model.trace(IMAGE, "ab")
     assert record.grid == (2, 3)
     assert len(record.tokens["source"]) == 6
-    across = [each for each in record.of("attention") if each.is_cross_attention]
-    assert [each.values.shape for each in across] == [(2, 3, 6)] * 2
-    assert record.written(across[0]) == ["a", "b", "<eos>"]
+    cross_attention = [each for each in record.of("attention") if each.is_cross_attention]
+    assert [each.values.shape for each in cross_attention] == [(2, 3, 6)] * 2
+    assert record.written(cross_attention[0]) == ["a", "b", "<eos>"]
 
 
-def test_a_series_has_numbers_for_tokens_and_the_next_is_not_known():
-    record = counting_on().trace("1 3 5", kinds=("hidden", "gate"))
+def test_a_series_has_numbers_as_tokens_and_no_last_label():
+    record = series_model().trace("1 3 5", kinds=("hidden", "gate"))
     assert record.tokens["target"] == ["1", "3", "5"]
-    assert record.tokens["written"] == ["3", "5", "·"]
+    assert record.tokens["labels"] == ["3", "5", "·"]
     (hidden,) = record.of("hidden")
     assert hidden.values.shape == (3, 8)
     assert {each.part for each in record.of("gate")} == {"reset", "update", "candidate"}
 
 
-def test_everything_that_was_seen_can_be_kept(tmp_path: Path):
-    """Also what a cell shows that reads backwards, whose array runs the other way through memory."""
-    record = remembering().trace("我有笔", "ab", kinds=ALL_KINDS)
+def test_all_activations_can_be_saved(tmp_path: Path):
+    """Including those of a backward cell, whose arrays have negative strides."""
+    record = lstm_pair().trace("我有笔", "ab", kinds=ALL_KINDS)
     record.save(tmp_path / "all.safetensors")
-    back = ActivationRecord.load(tmp_path / "all.safetensors")
-    assert {each.kind for each in back.signals} == set(ALL_KINDS) - {"attention_bias"}
-    for one, other in zip(record.signals, back.signals, strict=True):
-        assert np.array_equal(one.values, other.values)
+    loaded = ActivationRecord.load(tmp_path / "all.safetensors")
+    assert {each.kind for each in loaded.signals} == set(ALL_KINDS) - {"attention_bias"}
+    for saved, restored in zip(record.signals, loaded.signals, strict=True):
+        assert np.array_equal(saved.values, restored.values)

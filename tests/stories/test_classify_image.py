@@ -285,7 +285,7 @@ def test_what_one_model_has_learned_another_begins_with(run: RunFolder, tmp_path
     )
     weights = named_tensors(learned)
     reading = [name for name in begun if name.startswith(("source.", "encoder."))]
-    assert "source.tokens.vectors" in reading
+    assert "source.prefix_tokens.embeddings" in reading
     assert "source.positions.table.weight" in reading
     assert all(torch.equal(begun[name], weights[name]) for name in reading)
     assert evaluate(train_recipe(recipe, tmp_path / "tuned"))["test"]["examples"] == few_drawn_images

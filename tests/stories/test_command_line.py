@@ -143,8 +143,8 @@ def test_a_training_that_was_asked_to_stop_says_how_to_go_on_and_by_which_signal
 def test_a_corpus_with_a_file_that_is_not_the_published_one_ends_with_two(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    for status, code in (("right", 0), ("missing", 0), ("different", 2)):
-        found = [SimpleNamespace(status="right", path="a"), SimpleNamespace(status=status, path="b")]
+    for status, code in (("verified", 0), ("unpinned", 0), ("mismatch", 2)):
+        found = [SimpleNamespace(status="verified", path="a"), SimpleNamespace(status=status, path="b")]
         monkeypatch.setattr(catalogue, "check", lambda name, found=found: found)
         assert run(["data", "check", "multi30k"]) == code
         assert f"{status:<10} b" in capsys.readouterr().out
@@ -248,7 +248,7 @@ def test_any_data_can_be_checked(name, content, task, told, code, folder: Path, 
     [
         ("a.txt", "To be, or not to be,\n" * 4, ["--task", "write"], "has 76 tokens: too few for two windows of 128."),
         ("a.txt", "To be, or not to be,\n" * 4, [], "has 76 tokens: too few for two windows of 128."),
-        ("a.txt", "猫和狗\n", [], "of 4 characters nothing is left to validate or test on."),
+        ("a.txt", "猫和狗\n", [], "4 characters cannot be split into train, valid and test."),
         ("a.csv", "1\n2\n3\n", ["--task", "forecast"], "There are 3 values"),
     ],
 )

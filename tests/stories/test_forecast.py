@@ -159,7 +159,7 @@ def test_what_has_no_meaning_for_a_series_is_refused(run: RunFolder):
 @pytest.mark.parametrize(
     "content, told",
     [
-        ("0.1 0.2 0.3 0.4\n", r"my\.csv: There is not one number in it\. Write one number a line"),
+        ("0.1 0.2 0.3 0.4\n", r"my\.csv: There is no number in it\. Write one number per line"),
         ("7\n" * 90, r"my\.csv: All training values are 7"),
         ("1\n2\n3\n", r"my\.csv: There are 3 values"),
     ],

@@ -106,7 +106,7 @@ def test_gray_clothes_are_learned_from_as_they_are_given_out(tmp_path, monkeypat
     files = {}
     for stem, count in (("train", 300), ("t10k", 40)):
         for what, content in zip(("images-idx3", "labels-idx1"), clothes(count), strict=True):
-            files[f"{stem}-{message}-ubyte.gz"] = gzip.compress(idx_file(content))
+            files[f"{stem}-{what}-ubyte.gz"] = gzip.compress(idx_file(content))
     stub_catalogue(tmp_path, monkeypatch)("fashion-mnist", files)
     size = {"encoder.width": 32, "encoder.depth": 1, "encoder.heads": 2, "encoder.drop_path": 0.0}
     size |= {"training.steps": 50, "training.evaluate_every": 50, "training.batch_size": 64, "training.schedule.warmup": 5}

@@ -23,7 +23,7 @@ from seq2see.runs.train import train_recipe
 from vit_folders import body_folder, vit_folder
 
 SHORT = {
-    "corpus.size": 120, "training.steps": 4, "training.evaluate_every": 2, "training.prefix_tokens": 16,
+    "corpus.size": 120, "training.steps": 4, "training.evaluate_every": 2, "training.batch_size": 16,
     "training.optimizer.layer_decay": 0.7,
 }  # fmt: skip
 STILL = {"training.learning_rate": 1e-12, "training.steps": 1}
@@ -102,10 +102,10 @@ def test_the_near_layers_moved_less_than_the_far_ones(body, tmp_path):
 def test_other_shapes_are_refused_by_name(body, tmp_path):
     with pytest.raises(UserError, match=r"encoder\.heads is not the same"):
         train_recipe(recipe(body, **{"encoder.heads": 2}), tmp_path / "heads")
-    with pytest.raises(UserError, match=r"source\.frontend\.size is not the same"):
+    with pytest.raises(UserError, match=r"source\.embedding\.size is not the same"):
         train_recipe(recipe(body, **{"source.embedding.size": 5}), tmp_path / "size")
     vit_folder(tmp_path / "deit", "deit, taught")
-    with pytest.raises(UserError, match=r"source\.tokens\.vectors"):
+    with pytest.raises(UserError, match=r"source\.prefix_tokens\.embeddings"):
         train_recipe(recipe(tmp_path / "deit"), tmp_path / "tokens")
 
 

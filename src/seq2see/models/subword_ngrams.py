@@ -99,23 +99,23 @@ class NgramEmbedding(nn.Module):
 
     def __init__(self, buckets: int, width: int, max_n: int, word_dropout: float, dropout: float):
         super().__init__()
-        self.table = nn.Embedding(buckets, width)
+        self.ngram_table = nn.Embedding(buckets, width)
         self.max_n = max_n
         self.word_dropout, self.dropout = Dropout(word_dropout), Dropout(dropout)
 
     def forward(self, characters: Sequences) -> Sequences:
         """The embedding of each word."""
         assert isinstance(characters, WordSequences), "n-grams need words"
-        words, buckets = characters.word_ids, self.table.num_embeddings
+        words, buckets = characters.word_ids, self.ngram_table.num_embeddings
         # Reading the number of words would synchronize a GPU, so there the output has as many positions as the input.
         width = words.size(1) if words.is_cuda else int(words.max()) + 1
         hashes, exists = ngram_hashes(characters.values, words, self.max_n)
-        weights = exists.to(self.table.weight.dtype)
+        weights = exists.to(self.ngram_table.weight.dtype)
         ngram_sums = functional.embedding_bag(
-            (hashes % buckets).flatten(0, 1), self.table.weight, mode="sum", per_sample_weights=weights.flatten(0, 1)
+            (hashes % buckets).flatten(0, 1), self.ngram_table.weight, mode="sum", per_sample_weights=weights.flatten(0, 1)
         ).unflatten(0, words.shape)
         counts = sum_by_word(weights.sum(-1, keepdim=True), words, width)
-        word_vectors = self.table(word_hashes(characters.values, words, width) % buckets)
+        word_vectors = self.ngram_table(word_hashes(characters.values, words, width) % buckets)
         kept = self.word_dropout((counts > 0).to(word_vectors.dtype))  # 0 at positions without a word
         vectors = kept * word_vectors + sum_by_word(ngram_sums, words, width) / counts.clamp(min=1).sqrt()
         return Sequences(self.dropout(vectors), words.amax(1) + 1)

@@ -83,7 +83,7 @@ def load_pretrained_encoder(model: nn.Module, run: str) -> None:
     stored = {name: tensor for name, tensor in named_tensors(pretrained).items() if name.startswith(ENCODER_PREFIXES)}
     new, old = (getattr(getattr(each, "source", None), "positions", None) for each in (model, pretrained))
     if isinstance(new, LearnedPositions2d) and isinstance(old, LearnedPositions2d):
-        stored["source.positions.table.weight"] = old(new.grid)[0]
+        stored["source.positions.embedding.weight"] = old(new.grid)[0]
     weights = {name: tensor for name, tensor in named_tensors(model).items() if name.startswith(ENCODER_PREFIXES)}
     for name in sorted({*stored, *weights}):
         if name not in stored or name not in weights or stored[name].shape != weights[name].shape:

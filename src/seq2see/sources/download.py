@@ -67,7 +67,7 @@ class _Version:
     modified: str
 
     @property
-    def is_known(self) -> bool:
+    def has_validator(self) -> bool:
         return bool(self.etag or self.modified)
 
     def continues(self, other: _Version | None) -> bool:
@@ -195,7 +195,7 @@ def _resume_offset(download: Download) -> int:
     version = _read_version(download)
     if not download.part.exists() or version is None or version.url != download.url:
         return 0
-    return download.part.stat().st_size if version.is_known or download.expected else 0
+    return download.part.stat().st_size if version.has_validator or download.expected else 0
 
 
 def _version(url: str, headers: Message) -> _Version:

@@ -171,13 +171,13 @@ def _select_groups(
 
 def _check_overlap(train: Sequence[Example], test: Sequence[Example]) -> None:
     """Raise an error if a test source is also in the training data: it would make the score invalid."""
-    learned = {example.source: example for example in reversed(train)}
-    shared = [example for example in test if example.source in learned]
+    train_examples = {example.source: example for example in reversed(train)}
+    shared = [example for example in test if example.source in train_examples]
     if shared:
         first = shared[0]
         raise UserError(
             f"{len(shared):,} of {len(test):,} test sources are also in the training data; "
-            f"the first is at {learned[first.source].location or 'an unknown location'}.",
+            f"the first is at {train_examples[first.source].location or 'an unknown location'}.",
             location=first.location,
             hint="Remove them from one of the two, or set corpus.overlap=allow.",
         )

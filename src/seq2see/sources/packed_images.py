@@ -96,7 +96,7 @@ def read_mnist(folder: Path) -> dict[str, PackedImages]:
             missing = f"{stem}-{'images-idx3' if images is None else 'labels-idx1'}-ubyte"
             message = f"There is no {missing} (or .gz) in this folder."
             raise UserError(message, location=file_name(folder), hint="Add the missing file.")
-        pixels, numbers = read_idx(images, 3), read_idx(labels, 1)
+        pixels, numbers = read_mnist_array(images, 3), read_mnist_array(labels, 1)
         if len(pixels) != len(numbers):
             message = f"It has {len(numbers):,} labels, but {images.name} has {len(pixels):,} images."
             raise UserError(message, location=file_name(labels), hint="Use two files of the same set.")
@@ -110,7 +110,7 @@ def _mnist_file(folder: Path, stem: str, content: str) -> Path | None:
     return _find_file(folder, f"{stem}-{content}-ubyte") or _find_file(folder, f"{stem}-{dotted}-ubyte")
 
 
-def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
+def read_mnist_array(path: Path, dimensions: int) -> NDArray[np.uint8]:
     """An idx file: two zeros, 8 for unsigned bytes, number of dimensions, their sizes (four bytes each), the data."""
     head = b""
     for chunk in read_chunks(path):

@@ -121,10 +121,10 @@ def read_tsv(path: Path, collector: PairCollector) -> None:
     if tuple(names[:2]) in collector.names and (columns := find_columns(names, collector.names)):
         collector.columns, indices = columns, (names.index(columns[0]), names.index(columns[1]))
         sample.pop(0)
-    usual = usual_column_count(
+    most_frequent = usual_column_count(
         line.text.count("\t") + 1 for line in sample if line.is_valid and not is_blank(line.text)
     )
-    expected = max(usual, max(indices) + 1)
+    expected = max(most_frequent, max(indices) + 1)
     for line in chain(sample, lines):
         text = line.text
         if not line.is_valid:

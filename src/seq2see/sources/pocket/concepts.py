@@ -235,5 +235,5 @@ def _rows(table: str) -> list[list[str]]:
     return [line.split() for line in table.strip().splitlines()]
 
 
-VERBS = tuple(Verb(verb, kind, who, members(what)) for verb, kind, who, what in _rows(_VERBS))
+VERBS = tuple(Verb(verb, kind, agents, members(objects)) for verb, kind, agents, objects in _rows(_VERBS))
 ADJECTIVES = tuple(Adjective(name, kind, members(nouns)) for name, kind, nouns in _rows(_ADJECTIVES))

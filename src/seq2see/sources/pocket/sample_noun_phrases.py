@@ -177,10 +177,12 @@ class NounPhraseSampler:
     def with_second(self, noun_phrase: NounPhrase, options: Sequence[str], determiners: Sequence[str]) -> NounPhrase:
         """The noun phrase with a second conjunct of the same class and the same determiners."""
         kind = CLASS_OF.get(noun_phrase.concept)
-        alike = [concept for concept in options if CLASS_OF.get(concept) == kind and concept != noun_phrase.concept]
-        if not alike or kind == "pronoun" or noun_phrase.clause:
+        same_class = [
+            concept for concept in options if CLASS_OF.get(concept) == kind and concept != noun_phrase.concept
+        ]
+        if not same_class or kind == "pronoun" or noun_phrase.clause:
             return noun_phrase
-        concept = self.random.choice(alike)
+        concept = self.random.choice(same_class)
         second = self.noun(concept, determiners)
         same = (second.number == "every") == (noun_phrase.number == "every")
         return noun_phrase._replace(second=second) if same else noun_phrase

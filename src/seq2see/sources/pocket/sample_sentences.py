@@ -160,9 +160,9 @@ class SentenceSampler(VerbClauseSampler):
         second = Clause(first.verb, subject, tense=first.tense, modal=first.modal)
         concept = first.object.concept
         kind = CLASS_OF.get(concept)
-        alike = [other for other in verb.objects if other != concept and CLASS_OF.get(other) == kind]
-        if alike and concept not in PRONOUNS:
-            noun_phrase = self.noun_phrases.noun(self.random.choice(alike), self.determiners(verb, second))
+        same_class = [other for other in verb.objects if other != concept and CLASS_OF.get(other) == kind]
+        if same_class and concept not in PRONOUNS:
+            noun_phrase = self.noun_phrases.noun(self.random.choice(same_class), self.determiners(verb, second))
         else:
             noun_phrase = self.object_of(verb, second)
         return CompoundSentence("but", first, self.transform.negative(second._replace(object=noun_phrase)))

@@ -108,7 +108,7 @@ def fill_splits(source: Language, target: Language, size: int) -> dict[str, list
     target_sizes = {"train": size, **SIZES}
     splits: dict[str, list[Example]] = {name: [] for name in target_sizes}
     splits["test"].append(translate(DEMO_SENTENCE, source, target))
-    seen = {splits["test"][0].source}
+    sources = {splits["test"][0].source}
     for meanings, names in (
         (_short(), ("train", "valid", "test", "pairs")),
         (_roles(), ("roles",)),
@@ -119,8 +119,8 @@ def fill_splits(source: Language, target: Language, size: int) -> dict[str, list
             name = split_of(meaning)
             if name in names and len(splits[name]) < target_sizes[name]:
                 example = translate(meaning, source, target)
-                if has_split_length(example, name) and example.source not in seen:
-                    seen.add(example.source)
+                if has_split_length(example, name) and example.source not in sources:
+                    sources.add(example.source)
                     splits[name].append(example)
     return splits
 

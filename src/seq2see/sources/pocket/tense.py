@@ -43,7 +43,7 @@ class PocketTense(Settings):
         remaining = {
             (name, label): -(-size // len(LABELS)) for name, size in target_sizes.items() for label in LABELS.values()
         }
-        seen: set[str] = set()
+        texts: set[str] = set()
         while any(len(splits[name]) < size for name, size in target_sizes.items()):
             meaning = sampler.sentence()
             if not isinstance(meaning, Clause):
@@ -52,8 +52,10 @@ class PocketTense(Settings):
             if remaining.get((name, label), 0) and len(splits[name]) < target_sizes[name]:
                 words = language.realize(meaning._replace(time=""))
                 text = language.detokenize(words)
-                if text not in seen and not any(word.node.endswith(".time") for word in words):  # the book I read today
-                    seen.add(text)
+                if text not in texts and not any(
+                    word.node.endswith(".time") for word in words
+                ):  # the book I read today
+                    texts.add(text)
                     remaining[name, label] -= 1
                     splits[name].append(Example(text, label))
         return splits

@@ -26,7 +26,7 @@ const MAX_CHARACTERS = 9;
 export function searchTree(options) {
   const { name, branches, best_path, until, rootLabel, pruned, format, onPick, onPoint } = options;
   const onBestPath = new Set(best_path);
-  const isShown = (number) => branches.time[number] < until && (pruned || branches.outcome[number] !== "left");
+  const isShown = (number) => branches.time[number] < until && (pruned || branches.outcome[number] !== "pruned");
   const numbers = branches.time.map((_, number) => number).filter(isShown);
   const positions = layOut(numbers, branches);
   const width = LEFT + Math.max(until, 1) * STEP_WIDTH;
@@ -57,7 +57,7 @@ function layOut(numbers, branches) {
 function colorOf(number, branches, onBestPath) {
   const { accent, muted } = palette();
   if (onBestPath.has(number)) return accent;
-  return { taken: LINE_COLORS[0], ended: LINE_COLORS[2], left: muted }[branches.outcome[number]];
+  return { expanded: LINE_COLORS[0], finished: LINE_COLORS[2], pruned: muted }[branches.outcome[number]];
 }
 
 /** A line from the parent; its width increases with the probability of the node. */
@@ -71,18 +71,18 @@ function edge(number, branches, positions, onBestPath) {
     fill: "none",
     stroke: colorOf(number, branches, onBestPath),
     "stroke-width": 1 + 5 * Math.exp(branches.log_probability[number]),
-    ...(branches.outcome[number] === "left" ? { "stroke-dasharray": "3 4", opacity: 0.7 } : {}),
+    ...(branches.outcome[number] === "pruned" ? { "stroke-dasharray": "3 4", opacity: 0.7 } : {}),
   });
 }
 
 function node(number, branches, { x, y }, onBestPath, format) {
-  const isPruned = branches.outcome[number] === "left";
+  const isPruned = branches.outcome[number] === "pruned";
   const token = readable(branches.token[number]);
   const short = token.length > MAX_CHARACTERS ? `${token.slice(0, MAX_CHARACTERS - 1)}…` : token;
   const name = `${token} ${format(number)}`;
   const role = { role: "treeitem", tabindex: -1, "aria-label": name, "data-number": number };
   const group = draw("g", { class: "clickable", ...role });
-  const finished = branches.outcome[number] === "ended";
+  const finished = branches.outcome[number] === "finished";
   group.append(
     draw("rect", {
       x, y, width: WIDTH, height: HEIGHT, rx: finished ? 19 : 5, fill: isPruned ? palette().background : palette().card,
