@@ -14,8 +14,7 @@ from seq2see.models.convolutional import GatedCNNSettings, TextCNNSettings
 from seq2see.models.image_settings import ImageSource
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.recurrent import RecurrentEncoderSettings
-from seq2see.models.resnet_encoder import PixelEmbeddingSettings
-from seq2see.models.resnet_encoder import ResNetSettings
+from seq2see.models.resnet_encoder import PixelEmbeddingSettings, ResNetSettings
 from seq2see.models.settings import (
     BertEmbeddingSettings,
     EmbeddingTarget,

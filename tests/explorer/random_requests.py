@@ -127,7 +127,8 @@ def random_number(rng, schema, names):
 
 
 OF_KIND = {
-    "object": random_object, "string": random_text, "array": random_list, "integer": random_number, "number": random_number,
+    "object": random_object, "string": random_text, "array": random_list, "integer": random_number,
+    "number": random_number,
     "boolean": lambda rng, schema, names: rng.random() < 0.5, "null": lambda rng, schema, names: None,
 }  # fmt: skip
 

@@ -65,7 +65,9 @@ def test_heads_rows_and_fused_heads_are_the_weights_of_the_model(opened: Workspa
     signals = trace_batch(model, batch).of("attention")
     layer, values = len(signals) - 1, signals[-1].values
     head = len(values) - 1
-    assert np.array_equal(view.head(opened, view.HeadRequest(**fields_of(run, layer=layer, head=head))).array, values[head])
+    assert np.array_equal(
+        view.head(opened, view.HeadRequest(**fields_of(run, layer=layer, head=head))).array, values[head]
+    )
     fused = view.head(opened, view.HeadRequest(**fields_of(run, layer=layer, heads="mean"))).array
     assert fused == pytest.approx(values.mean(0))
     row = view.row(opened, view.AttentionRowRequest(**fields_of(run, layer=layer, row=1))).array

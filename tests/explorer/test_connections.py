@@ -43,7 +43,11 @@ def receive_all(connection: socket.socket) -> bytes:
 
 def request_head(credentials: Credentials, first: str, *more: str) -> bytes:
     """The headers of a request with the token."""
-    headers = (f"Host: 127.0.0.1:{credentials.port}", f"Authorization: Bearer {credentials.token}", "Content-Type: application/json")
+    headers = (
+        f"Host: 127.0.0.1:{credentials.port}",
+        f"Authorization: Bearer {credentials.token}",
+        "Content-Type: application/json",
+    )
     return "\r\n".join((f"{first} HTTP/1.1", *headers, *more, "", "")).encode()
 
 
@@ -95,7 +99,9 @@ def test_a_slow_response_is_not_interrupted(monkeypatch):
 
     monkeypatch.setitem(routes.ROUTES, "slow", Route(RunRequest, slow))
     with serve_in_thread(workspace()) as credentials:
-        request = request_head(credentials, "POST /api/slow", "Content-Length: 12", "Connection: close") + b'{"run":"r1"}'
+        request = (
+            request_head(credentials, "POST /api/slow", "Content-Length: 12", "Connection: close") + b'{"run":"r1"}'
+        )
         with connected(credentials.port, request) as connection:
             first = connection.recv(100)
             for _ in range(50):  # the client receives slowly, but makes progress
@@ -107,7 +113,9 @@ def test_a_slow_response_is_not_interrupted(monkeypatch):
 
 def test_a_client_that_stops_receiving_is_disconnected(monkeypatch):
     monkeypatch.setattr(connections, "HEADER_TIMEOUT", 0.2)
-    monkeypatch.setitem(routes.ROUTES, "large", Route(RunRequest, lambda workspace, request: {"long": "x" * 16_000_000}))
+    monkeypatch.setitem(
+        routes.ROUTES, "large", Route(RunRequest, lambda workspace, request: {"long": "x" * 16_000_000})
+    )
     with serve_in_thread(workspace()) as credentials:
         request = request_head(credentials, "POST /api/large", "Content-Length: 12") + b'{"run":"r1"}'
         with connected(credentials.port, request) as connection:
@@ -131,10 +139,15 @@ def test_a_connection_with_a_running_request_is_not_closed(monkeypatch):
     gate = threading.Event()
     monkeypatch.setitem(routes.ROUTES, "slow", Route(RunRequest, lambda workspace, request: {"waited": gate.wait(10)}))
     with serve_in_thread(workspace()) as credentials:
-        request = request_head(credentials, "POST /api/slow", "Content-Length: 12", "Connection: close") + b'{"run":"r1"}'
+        request = (
+            request_head(credentials, "POST /api/slow", "Content-Length: 12", "Connection: close") + b'{"run":"r1"}'
+        )
         with connected(credentials.port, request) as running:
             time.sleep(0.1)
-            with connected(credentials.port), connected(credentials.port):  # three are too many, and the first of these two is idle longest
+            with (
+                connected(credentials.port),
+                connected(credentials.port),
+            ):  # three are too many, and the first of these two is idle longest
                 assert is_serving(credentials.port)
             gate.set()
             assert b'"waited": true' in receive_all(running)
@@ -158,7 +171,9 @@ def test_invalid_http_is_rejected_with_the_usual_headers(content, capfd):
         assert is_serving(credentials.port)
     assert head.startswith(b"HTTP/1.1 400")
     headers = dict(re.findall(r"^([\w-]+): (.*)$", head.decode().replace("\r", ""), re.MULTILINE))
-    assert {**SECURITY_HEADERS, "connection": "close"}.items() <= {name.lower(): value for name, value in headers.items()}.items()
+    assert {**SECURITY_HEADERS, "connection": "close"}.items() <= {
+        name.lower(): value for name, value in headers.items()
+    }.items()
     assert b'"message"' in body
     assert capfd.readouterr().err == ""
 
@@ -219,7 +234,11 @@ def test_the_connection_that_is_idle_longest_is_closed(monkeypatch):
     """A connection is idle since its last response, and not while a request is running."""
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
     clock, state = Clock(), ServerState()
-    used, busy, silent = make_connection(clock, state, 0), make_connection(clock, state, 1), make_connection(clock, state, 10)
+    used, busy, silent = (
+        make_connection(clock, state, 0),
+        make_connection(clock, state, 1),
+        make_connection(clock, state, 10),
+    )
     busy.cycle = Mock(response_complete=False, more_body=False)
     complete_response(used, 20)
     make_connection(clock, state, 21)
@@ -229,9 +248,7 @@ def test_the_connection_that_is_idle_longest_is_closed(monkeypatch):
     assert [each.transport.abort.called for each in (used, busy)] == [True, False]
 
 
-@pytest.mark.parametrize(
-    ("more_body", "aborted"), [(True, True), (False, False)], ids=["incomplete", "running"]
-)
+@pytest.mark.parametrize(("more_body", "aborted"), [(True, True), (False, False)], ids=["incomplete", "running"])
 def test_a_shutdown_aborts_incomplete_requests_only(more_body, aborted):
     connection = make_connection(Clock(), ServerState(), 0)
     connection.cycle = Mock(response_complete=False, more_body=more_body)

@@ -26,7 +26,9 @@ def tree_of(name, **fields):
 
 def predict_settings(fields):
     """The settings of `predict` for the fields of a request."""
-    settings = {name: value for name, value in fields.items() if name not in ("strategy", "length_penalty", "alpha", "seed")}
+    settings = {
+        name: value for name, value in fields.items() if name not in ("strategy", "length_penalty", "alpha", "seed")
+    }
     if "length_penalty" in fields:
         settings["length_penalty"] = {"average": Average, "gnmt": GNMT, "none": NoPenalty}[fields["length_penalty"]](
             **{name: fields[name] for name in ("alpha",) if name in fields}

@@ -34,7 +34,9 @@ def test_the_axes_of_a_map_are_computed_once(monkeypatch):
     opened, counts, request = Workspace(dict(workspace().runs)), [], embeddings.EmbeddingMapRequest(run=RUN, count=21)
     compute = WordEmbeddings.map
     monkeypatch.setattr(WordEmbeddings, "map", lambda words, count: counts.append(count) or compute(words, count))
-    assert len(embeddings.map_tokens(opened, request)["tokens"]) == len(embeddings.map_points(opened, request).array) == 21
+    assert (
+        len(embeddings.map_tokens(opened, request)["tokens"]) == len(embeddings.map_points(opened, request).array) == 21
+    )
     assert counts == [21]
 
 

@@ -82,7 +82,8 @@ def test_routes_that_only_read_files_do_not_use_the_queue_of_the_models():
 
 
 @pytest.mark.parametrize(
-    ("path", "megabytes"), [("/api/vit/upload", 20), ("/api/predict", 20), ("/api/tokenize", 1), ("/api/login", 1), ("/", 1)]
+    ("path", "megabytes"),
+    [("/api/vit/upload", 20), ("/api/predict", 20), ("/api/tokenize", 1), ("/api/login", 1), ("/", 1)],
 )
 def test_requests_with_images_may_be_larger(path, megabytes):
     assert make_app(workspace()).max_body_bytes(path) == megabytes << 20

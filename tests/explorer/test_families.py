@@ -89,7 +89,9 @@ def in_base64(path: Path) -> str:
 class TestCaptioners:
     def test_candidates_and_surprisals_are_those_of_the_model(self, name):
         model = workspace(name).run("r1").model
-        result = post(name, "next-token/analysis", number=0, target="ab", parts=["surprisal", "candidates"], max_candidates=1000)
+        result = post(
+            name, "next-token/analysis", number=0, target="ab", parts=["surprisal", "candidates"], max_candidates=1000
+        )
         assert list(result) == ["surprisal", "candidates"]
         surprisal, candidates = result.values()
         batch = model.named_batch(default_input(name), "ab").batch

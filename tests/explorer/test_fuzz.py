@@ -39,6 +39,8 @@ def test_no_response_is_an_internal_error(seed, count):
     if count < 1_000:
         return
     # The test is only useful if some requests to every route are valid.
-    successes = Counter(request["url"] for request, response in zip(requests, responses, strict=True) if response.status_code == 200)
+    successes = Counter(
+        request["url"] for request, response in zip(requests, responses, strict=True) if response.status_code == 200
+    )
     assert [name for name in ROUTES if not successes[f"/api/{name}"]] == []
     assert {200, 400, 403, 404, 405, 415, 421, 422, 431} <= {response.status_code for response in responses}

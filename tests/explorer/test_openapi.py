@@ -48,7 +48,9 @@ def test_every_text_and_list_and_number_of_a_request_is_bounded():
             for each in node:
                 yield from unbounded(each, path)
 
-    found = [each for name, route in ROUTES.items() for each in unbounded(route.request_model.model_json_schema(), name)]
+    found = [
+        each for name, route in ROUTES.items() for each in unbounded(route.request_model.model_json_schema(), name)
+    ]
     assert not found
 
 

@@ -71,7 +71,10 @@ def test_reordered_tokens_are_equal_to_a_text_in_that_order(workspace: Workspace
     reordered = "".join(SOURCE[index] for index in ORDER)
     result = positions.predict_reordered(workspace, positions.ReorderRequest(run=id, text=SOURCE, order=ORDER))
     assert result["text"] == text_model(NAMES[id])(reordered).text
-    assert result["tokens"] == positions.predict_reordered(workspace, positions.ReorderRequest(run=id, text=SOURCE))["tokens"]
+    assert (
+        result["tokens"]
+        == positions.predict_reordered(workspace, positions.ReorderRequest(run=id, text=SOURCE))["tokens"]
+    )
 
 
 def test_without_positions_the_order_has_no_effect_on_an_encoder_but_on_a_decoder(workspace: Workspace):
@@ -87,7 +90,10 @@ def test_without_positions_the_order_has_no_effect_on_an_encoder_but_on_a_decode
     np.testing.assert_allclose(moved("r2", "off"), moved("r2", "on"), atol=1e-6)  # this model has no positions
     original = positions.ReorderRequest(run="r1", text=SOURCE, positions="off")
     reordered = original.model_copy(update={"order": ORDER})
-    assert positions.predict_reordered(workspace, original)["text"] == positions.predict_reordered(workspace, reordered)["text"]
+    assert (
+        positions.predict_reordered(workspace, original)["text"]
+        == positions.predict_reordered(workspace, reordered)["text"]
+    )
 
 
 def test_special_tokens_do_not_move_and_orders_are_complete():

@@ -82,7 +82,9 @@ def test_the_influence_of_a_word_has_a_value_for_every_time_step(workspace: Work
     np.testing.assert_allclose(found[:, 1], 1, atol=1e-6)
     assert (found[:2, 0] == 0).all()
     with pytest.raises(UserError, match="6 tokens"):
-        recurrent.influence(workspace, request(recurrent.InfluenceRequest, cell="encoder.stack.forward_cells.0", word=6))
+        recurrent.influence(
+            workspace, request(recurrent.InfluenceRequest, cell="encoder.stack.forward_cells.0", word=6)
+        )
 
 
 @torch.no_grad()

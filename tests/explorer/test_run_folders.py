@@ -99,7 +99,9 @@ class TestCurves:
         assert (response.status_code, response.json()["location"]) == (422, "half-done")
         opened.run("r6").model = text_model("transformer")
         assert Client(make_app(opened)).post("predict", run="r6", texts=[SOURCE]).status_code == 200
-        assert Client(make_app(opened)).post("mistakes/splits", run="r6").json()["splits"] == []  # it is not evaluated yet
+        assert (
+            Client(make_app(opened)).post("mistakes/splits", run="r6").json()["splits"] == []
+        )  # it is not evaluated yet
 
 
 class TestFoldersThatChange:
@@ -109,7 +111,10 @@ class TestFoldersThatChange:
         runs = [unfinished_run(tmp_path / "half").path, evaluated_run(tmp_path / "evaluated").path]
         opened = workspace()
         reopened = Workspace.open([str(runs[0])])
-        opened.runs |= {"r6": reopened.run("r1"), "r7": OpenRun("r7", "evaluated", RunFolder(runs[1]), runs[1] / "model")}
+        opened.runs |= {
+            "r6": reopened.run("r1"),
+            "r7": OpenRun("r7", "evaluated", RunFolder(runs[1]), runs[1] / "model"),
+        }
         opened.run("r7").model = text_model("transformer")
         client = Client(make_app(opened))
         for run in runs:

@@ -128,7 +128,9 @@ def test_exactly_the_valid_requests_are_accepted(every):
     assert not any(b"public" in response.values() for response in responses)
 
 
-async def send_request(headers: list[tuple[bytes, bytes]], messages: list[dict] | None = None, **scope) -> tuple[list, list]:
+async def send_request(
+    headers: list[tuple[bytes, bytes]], messages: list[dict] | None = None, **scope
+) -> tuple[list, list]:
     """The bodies that the middleware passes to the application and the statuses that it sends, for these messages."""
     received, sent = [], []
 
@@ -196,7 +198,11 @@ def test_the_size_of_headers_includes_their_names():
 
 @pytest.mark.parametrize("name", ["Host", "Origin", "Authorization"])
 def test_a_duplicate_header_is_invalid(name):
-    valid = {"Host": HOST_HEADER["Host"], "Origin": f"http://{HOST_HEADER['Host']}", "Authorization": f"Bearer {CREDENTIALS.token}"}
+    valid = {
+        "Host": HOST_HEADER["Host"],
+        "Origin": f"http://{HOST_HEADER['Host']}",
+        "Authorization": f"Bearer {CREDENTIALS.token}",
+    }
     other = {"Host": "evil.example", "Origin": "http://evil.example", "Authorization": "Bearer no"}[name]
     headers = [*valid.items(), (name, other)]
     assert Client(make_app(workspace())).send("GET", "/api/runs", headers=headers).status_code in (401, 403, 421)  # type: ignore[arg-type]
@@ -222,7 +228,9 @@ class TestToken:
         assert {"httponly", "samesite=strict", "path=/"} <= {part.strip().lower() for part in cookie.split(";")}
         assert client.send("GET", "/api/runs", {**HOST_HEADER, "Cookie": cookie.split(";")[0]}).status_code == 200
 
-    @pytest.mark.parametrize("token", ["", "x", CREDENTIALS.token[:-1], CREDENTIALS.token + "x", "é" * 43, "\0"], ids=range(6))
+    @pytest.mark.parametrize(
+        "token", ["", "x", CREDENTIALS.token[:-1], CREDENTIALS.token + "x", "é" * 43, "\0"], ids=range(6)
+    )
     def test_another_token_gets_no_cookie(self, token):
         response = Client(make_app(workspace())).send(
             "POST", "/api/login", {**HOST_HEADER, "Origin": f"http://{HOST_HEADER['Host']}"}, json={"token": token}

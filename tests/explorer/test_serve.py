@@ -131,7 +131,10 @@ class TestStarting:
 class TestSlowAndBroken:
     def test_a_slow_request_body_is_rejected(self, monkeypatch):
         monkeypatch.setattr("seq2see.explorer.security.BODY_TIMEOUT", 0.2)
-        with serve_in_thread(workspace()) as credentials, socket.create_connection(("127.0.0.1", credentials.port), 10) as connection:
+        with (
+            serve_in_thread(workspace()) as credentials,
+            socket.create_connection(("127.0.0.1", credentials.port), 10) as connection,
+        ):
             lines = [
                 "POST /api/predict HTTP/1.1",
                 f"Host: 127.0.0.1:{credentials.port}",

@@ -1,4 +1,4 @@
-"""The responses of the server: the list of runs, the page, curves and predictions; and that nothing else is accessible."""
+"""The responses of the server: runs, the page, curves and predictions; and nothing else is accessible."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ class TestPredict:
         assert [len(each["candidates"]) for each in result] == [len(each.candidates) for each in found]
 
     def test_settings_reach_the_decoder(self, client):
-        response = client.post("predict", run="r1", texts=[SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4)
+        response = client.post(
+            "predict", run="r1", texts=[SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4
+        )
         found = text_model("transformer").predict([SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4)[0]
         result = response.json()["predictions"][0]["outputs"]
         assert [each["text"] for each in result] == [each.text for each in found.outputs]
@@ -200,7 +202,9 @@ class TestCache:
         monkeypatch.setattr(workspace_module, "MAX_CACHE_BYTES", 1_000)
         opened, computed = workspace(), []
         for key in ("a", "b", "b", "a"):
-            opened.cached(key, lambda key=key: computed.append(key) or [np.zeros(100, np.float32), np.zeros(100, np.float32)])
+            opened.cached(
+                key, lambda key=key: computed.append(key) or [np.zeros(100, np.float32), np.zeros(100, np.float32)]
+            )
         assert computed == ["a", "b", "a"]
 
     def test_the_cache_has_a_maximum_size(self):

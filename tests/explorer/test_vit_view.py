@@ -1,4 +1,4 @@
-"""The view "Vision Transformer": images, predictions and attention, also for images with reordered or masked patches."""
+"""The view "Vision Transformer": predictions and attention, also for images with reordered or masked patches."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.inspection.rollout import rollout
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
-from seq2see.models.resnet_encoder import PixelEmbeddingSettings
-from seq2see.models.resnet_encoder import ResNetSettings
+from seq2see.models.resnet_encoder import PixelEmbeddingSettings, ResNetSettings
 from seq2see.models.settings import ImageLabel, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.model import open_model
@@ -52,7 +51,9 @@ def workspace() -> Workspace:
     runs = {}
     processor, tokenizer = ImageProcessor(16, 3), train_tokenizer(WordLevel(), ["a red star at the top"])
     for id, settings in SHAPES.items():
-        tokenizers = Tokenizers(processor, tokenizer) if settings.generates else Tokenizers(processor, processor, LABELS)
+        tokenizers = (
+            Tokenizers(processor, tokenizer) if settings.generates else Tokenizers(processor, processor, LABELS)
+        )
         module = fresh_model(settings, tokenizers.sizes, "xavier", seed=3).eval()
         with torch.no_grad():
             for weight in module.parameters():
@@ -133,7 +134,10 @@ def test_without_positions_the_order_of_patches_has_no_effect(workspace: Workspa
 
 
 def test_without_positions_attention_is_that_of_a_model_without_position_encoding(workspace: Workspace):
-    for run, kind, fields in (("r1", vit.ImageAttentionRequest, {"layer": 1, "head": 1}), ("r1", vit.RolloutRequest, {})):
+    for run, kind, fields in (
+        ("r1", vit.ImageAttentionRequest, {"layer": 1, "head": 1}),
+        ("r1", vit.RolloutRequest, {}),
+    ):
         handler = vit.attention_map if kind is vit.ImageAttentionRequest else vit.attention_rollout
         on, off = (handler(workspace, request(kind, run, positions=mode, **fields)).array for mode in ("on", "off"))
         layers = [
@@ -162,7 +166,7 @@ def test_attention_maps_are_those_of_the_layers(workspace: Workspace):
     )
     found = vit.attention_rollout(workspace, request(vit.RolloutRequest, fusion="max", discard=0.5)).array
     np.testing.assert_allclose(found, rollout(layers, "max", 0.5), atol=1e-6)
-    with pytest.raises(UserError, match="2 layers"):
+    with pytest.raises(UserError, match="2 attention layers"):
         vit.attention_map(workspace, request(vit.ImageAttentionRequest, layer=2))
     with pytest.raises(UserError, match="no attention"):
         vit.attention_rollout(workspace, request(vit.RolloutRequest, run="r3"))

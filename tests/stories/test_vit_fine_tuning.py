@@ -50,9 +50,9 @@ def test_at_another_size_only_the_positions_are_read_off_anew(body, tmp_path):
     theirs = load_file(body / "model.safetensors")
     positions = theirs["embeddings.position_embeddings"][0]
     expected = interpolate_positions(positions[1:], (5, 5), (7, 7))
-    assert_close(actual.source.positions.table.weight.detach(), expected, rtol=0, atol=1e-6)
+    assert_close(actual.source.positions.embedding.weight.detach(), expected, rtol=0, atol=1e-6)
     token = theirs["embeddings.cls_token"][0] + positions[:1]
-    assert_close(actual.source.prefix_tokens.vectors.detach(), token, rtol=0, atol=1e-6)
+    assert_close(actual.source.prefix_tokens.embeddings.detach(), token, rtol=0, atol=1e-6)
     look = actual.encoder.blocks[1].self_attention.qkv_proj.weight[24:48].detach()
     assert_close(look, theirs["encoder.layer.1.attention.attention.key.weight"], rtol=0, atol=1e-6)
 
@@ -60,7 +60,7 @@ def test_at_another_size_only_the_positions_are_read_off_anew(body, tmp_path):
 def test_at_its_own_size_nothing_is_changed(body, tmp_path):
     actual = load(train_recipe(recipe(body, **STILL), tmp_path / "still").path).module
     positions = load_file(body / "model.safetensors")["embeddings.position_embeddings"][0]
-    assert_close(actual.source.positions.table.weight.detach(), positions[1:], rtol=0, atol=1e-6)
+    assert_close(actual.source.positions.embedding.weight.detach(), positions[1:], rtol=0, atol=1e-6)
 
 
 def test_a_started_run_answers_and_is_scored(run, tmp_path):
@@ -100,9 +100,9 @@ def test_the_near_layers_moved_less_than_the_far_ones(body, tmp_path):
 
 
 def test_other_shapes_are_refused_by_name(body, tmp_path):
-    with pytest.raises(UserError, match=r"encoder\.heads is not the same"):
+    with pytest.raises(UserError, match=r"encoder\.heads differs"):
         train_recipe(recipe(body, **{"encoder.heads": 2}), tmp_path / "heads")
-    with pytest.raises(UserError, match=r"source\.embedding\.size is not the same"):
+    with pytest.raises(UserError, match=r"source\.embedding\.size differs"):
         train_recipe(recipe(body, **{"source.embedding.size": 5}), tmp_path / "size")
     vit_folder(tmp_path / "deit", "deit, taught")
     with pytest.raises(UserError, match=r"source\.prefix_tokens\.embeddings"):

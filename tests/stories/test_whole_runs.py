@@ -304,7 +304,7 @@ def test_a_run_is_found_by_folder_name_and_latest(run: RunFolder, monkeypatch: p
     assert find_run("latest").path == Path("runs/learned")
     assert find_run(str(run.path / "model")).path == run.path
     with pytest.raises(UserError, match="Did you mean 'runs/learned'"):
-        find_run("runs/learned")
+        find_run("runs/lerned")
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "target_tokenizer.json", "MANIFEST.json"])

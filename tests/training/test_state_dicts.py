@@ -169,7 +169,7 @@ def test_a_tied_weight_is_stored_once_and_stays_tied():
     ("change", "words"),
     [
         (lambda tensors: tensors.pop("middle.bias"), "'middle.bias' is missing"),
-        (lambda tensors: tensors.update({"head.weight": torch.ones(5, 3)}), "'head.weight' has no place"),
+        (lambda tensors: tensors.update({"head.weight": torch.ones(5, 3)}), "'head.weight' is unexpected"),
         (lambda tensors: tensors.update({"middle.bias": torch.ones(4)}), "'middle.bias' is 4 of float32"),
         (lambda tensors: tensors.update({"steps": torch.ones(())}), "'steps' is a single number of float32"),
     ],

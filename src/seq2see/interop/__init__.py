@@ -1,1 +1,1 @@
-"""Our models in other people's engines: CTranslate2, Hugging Face transformers, ONNX."""
+"""Reading pretrained models (Hugging Face, timm, Google, GGUF), and export to CTranslate2, Hugging Face and ONNX."""

@@ -1,4 +1,4 @@
-"""What the files of a BERT folder say, as settings of ours; what we have no part for is refused by name."""
+"""The configuration files of a BERT folder as model settings; an unsupported option raises an error with its name."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from seq2see.sequences.pretrained_tokenizer import DOWNLOAD_AGAIN, TokenIdMap
 from seq2see.sequences.tokenizers import BOS_TEXT, EOS_TEXT, MASK_TEXT, PAD_TEXT, UNK_TEXT
 
 MIN_TOKENS = 4
-"""Tokens that a text must have room for: <bos>, <eos> and two more."""
-# What we have no part for, and the value with which it does nothing; also what is meant where it is not said.
+"""The smallest maximum length in tokens: <bos>, <eos> and two more."""
+# Options without a counterpart here: the only supported value, which is also the default of a missing key.
 REQUIRED_VALUES = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
@@ -25,12 +25,12 @@ REQUIRED_VALUES = {
     "type_vocab_size": 2,
 }
 BERT_SPECIALS, OWN_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]"), (PAD_TEXT, UNK_TEXT, BOS_TEXT, EOS_TEXT)
-"""What controls in BERT's vocabularies, and in those of ours that were written as BERT's."""
+"""The special tokens of BERT's vocabularies, and of seq2see's own vocabularies that were exported as BERT's."""
 POOLING_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 
 
 def bert_settings(config: JsonConfig, folder: Path) -> ModelSettings:
-    """BERT's shape, and what it is asked."""
+    """The model settings of a BERT: encoder, embedding and target."""
     config.check(REQUIRED_VALUES)
     activation = config.get("hidden_act", "gelu")
     if activation not in HF_ACTIVATIONS:
@@ -51,22 +51,22 @@ def bert_settings(config: JsonConfig, folder: Path) -> ModelSettings:
     source = {
         "tokenizer": {"kind": "pretrained"},
         "embedding": {"kind": "bert", "max_positions": max_positions},
-        "max_tokens": min(max_positions, _max_seq_length(folder) or max_positions)
+        "max_tokens": min(max_positions, _max_tokens(folder) or max_positions)
         - num_special_tokens(ARCHITECTURES[_architecture(config)]),
     }
     return read_tree(ModelSettings, {"source": source, "target": target, "encoder": encoder}, location=config.location)
 
 
 def _architecture(config: JsonConfig) -> str:
-    """The name of the architecture, which tells what is asked."""
+    """The name of the architecture, which determines the task."""
     name = str((config.get("architectures", None) or ["BertModel"])[0])
     if name not in ARCHITECTURES:
-        raise unknown_name("head that we have", name, ARCHITECTURES, location=config.location)
+        raise unknown_name("supported architecture", name, ARCHITECTURES, location=config.location)
     return name
 
 
 def _target(config: JsonConfig, folder: Path) -> dict[str, Any]:
-    """What is asked, and of what."""
+    """The settings of the target: the task, and the pooling of the hidden states."""
     name = _architecture(config)
     kind = ARCHITECTURES[name].model_fields["kind"].default
     if ARCHITECTURES[name] is EmbeddingTarget:
@@ -74,57 +74,58 @@ def _target(config: JsonConfig, folder: Path) -> dict[str, Any]:
     if name == "BertForSequenceClassification":
         problem = config.get("problem_type", "single_label_classification")
         if problem != "single_label_classification":
-            raise config.unsupported("problem_type", problem, "a text has one label here")
+            raise config.unsupported("problem_type", problem, "only one label per text is supported")
         return {"kind": kind, "pooling": "cls"}
     return {"kind": kind, "word_pooling": "first"} if name == "BertForTokenClassification" else {"kind": kind}
 
 
 def _pooling(folder: Path) -> str:
-    """Which vector of many stands for the text: sentence encoders tell it in a file of their own; else the mean."""
+    """The pooling mode: sentence encoders store it in `1_Pooling/config.json`; the default is the mean."""
     path = folder / "1_Pooling" / "config.json"
     modes = [name for name, value in _read_json(path).items() if name.startswith("pooling_mode") and value]
     if len(modes) > 1 or not POOLING_MODES.keys() >= set(modes):
-        what = f"We have no part for {' with '.join(modes)}."
-        raise UserError(what, location=str(path), hint=f"There are {' and '.join(POOLING_MODES)}, one at a time.")
+        message = f"The pooling {' with '.join(modes)} is not supported."
+        raise UserError(message, location=str(path), hint=f"There are {' and '.join(POOLING_MODES)}, one at a time.")
     return POOLING_MODES[modes[0]] if modes else "mean"
 
 
-def _max_seq_length(folder: Path) -> int | None:
-    """How many tokens a sentence encoder reads, if it reads fewer than it has places."""
-    max_seq_length = _read_json(folder / "sentence_bert_config.json").get("max_seq_length")
-    return max_seq_length if type(max_seq_length) is int and max_seq_length > MIN_TOKENS else None
+def _max_tokens(folder: Path) -> int | None:
+    """The maximum length of a sentence encoder in tokens, if it is less than the number of positions."""
+    max_tokens = _read_json(folder / "sentence_bert_config.json").get("max_seq_length")
+    return max_tokens if type(max_tokens) is int and max_tokens > MIN_TOKENS else None
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise UserError(f"This cannot be read: {error}.", location=str(path), hint=DOWNLOAD_AGAIN) from None
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def bert_labels(config: JsonConfig, count: int) -> tuple[str, ...]:
-    """The names of so many labels; a file that does not name them means LABEL_0, LABEL_1 and so on."""
-    named = config.table("id2label") or {str(number): f"LABEL_{number}" for number in range(count)}
-    labels = tuple(str(named.get(str(number))) for number in range(count))
-    if len(named) == count and (strange := [name for name in named if name not in map(str, range(count))]):
-        what = f"'id2label' names a label '{strange[0]}', which is no number of a row."
-        raise UserError(what, location=config.location, hint=f"Number the labels from 0 to {count - 1}.")
-    if len(named) != count or len(set(labels)) != count or count < 2:
-        what = f"There are {count} rows for labels, and the names of {len(set(named.values()))} labels."
-        raise UserError(what, location=config.location, hint="There must be two or more, each with a name of its own.")
+    """The names of `count` labels; without `id2label` they are LABEL_0, LABEL_1 and so on."""
+    id2label = config.table("id2label") or {str(number): f"LABEL_{number}" for number in range(count)}
+    labels = tuple(str(id2label.get(str(number))) for number in range(count))
+    if len(id2label) == count and (unknown := [name for name in id2label if name not in map(str, range(count))]):
+        message = f"'id2label' has the key '{unknown[0]}', which is not the index of a label."
+        raise UserError(message, location=config.location, hint=f"Number the labels from 0 to {count - 1}.")
+    if len(id2label) != count or len(set(labels)) != count or count < 2:
+        message = f"There are {count} rows for labels, and the names of {len(set(id2label.values()))} labels."
+        hint = "There must be two or more, each with a name of its own."
+        raise UserError(message, location=config.location, hint=hint)
     return labels
 
 
 def bert_token_ids(config: JsonConfig, vocabulary: dict[str, int], size: int) -> TokenIdMap:
-    """Our numbers for their vocabulary: [CLS] is <bos>, [SEP] is <eos>, and [MASK], if it is there, the last."""
+    """The map of token ids: [CLS] is <bos>, [SEP] is <eos>, and [MASK], if there is one, has the last id."""
     names = OWN_SPECIALS if vocabulary.keys() >= set(OWN_SPECIALS) else BERT_SPECIALS
     for name in names:
         if name not in vocabulary:
-            hint = "Put the tokenizer of this model beside its weights."
+            hint = "Put the tokenizer of this model into the folder of its weights."
             raise UserError(f"The tokenizer has no {name}.", location=config.location, hint=hint)
-    padding, unk, first, last = (vocabulary[name] for name in names)
-    mask = vocabulary.get(MASK_TEXT)
-    return TokenIdMap.of(size, bos_id=first, eos_id=last, pad_id=padding, unk_id=unk, mask_id=mask)
+    pad_id, unk_id, cls_id, sep_id = (vocabulary[name] for name in names)
+    mask_id = vocabulary.get(MASK_TEXT)
+    return TokenIdMap.of(size, bos_id=cls_id, eos_id=sep_id, pad_id=pad_id, unk_id=unk_id, mask_id=mask_id)

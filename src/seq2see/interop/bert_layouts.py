@@ -1,6 +1,6 @@
-"""Where the weights of BERT lie in Hugging Face's layouts, and where the same weights lie in ours.
+"""The mapping between the weight names of Hugging Face's BERT classes and the state-dict keys of seq2see.
 
-The body is the same whatever is asked of it; which head stands on it is told by the name of the architecture.
+The encoder is the same for all tasks; the name of the architecture determines the head.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from seq2see.models.settings import (
 from seq2see.models.transformer import TransformerSettings
 
 BASE_MODEL_PREFIX = "bert."
-"""What the names of the body's weights begin with; a body that was saved alone leaves it out."""
+"""The prefix of the encoder's weight names; an encoder that was saved without a head does not have it."""
 
 IGNORED_SUFFIXES = (
     "position_ids",
@@ -32,7 +32,7 @@ IGNORED_SUFFIXES = (
     "seq_relationship.weight",
     "seq_relationship.bias",
 )
-"""Endings of what some files hold: what the settings or a tied weight say as well, or a head that nobody asks."""
+"""Suffixes of weights that are not read: buffers, copies of tied weights, and unused heads."""
 
 ARCHITECTURES: dict[str, type[Settings]] = {
     "BertForMaskedLM": MaskedTokensTarget,
@@ -44,26 +44,26 @@ ARCHITECTURES: dict[str, type[Settings]] = {
 
 
 def bert_mappings(settings: ModelSettings, size: int, num_labels: int) -> Iterator[WeightMapping]:
-    """A BERT (Devlin et al. 2019) over so many tokens, with so many labels if it gives labels."""
-    yield from _frontend(settings, size)
+    """A BERT (Devlin et al. 2019) with `size` tokens, and with `num_labels` labels if it predicts labels."""
+    yield from _embeddings(settings, size)
     stack = encoder_settings_of(settings)
     width, hidden = stack.width, stack.feed_forward_width
     for number in range(stack.depth):
         key, external = f"encoder.blocks.{number}", f"{BASE_MODEL_PREFIX}encoder.layer.{number}"
         qkv = tuple(f"{external}.attention.self.{name}" for name in ("query", "key", "value"))
-        for part, names, out_features, into in (
+        for part, names, out_features, in_features in (
             ("self_attention.qkv_proj", qkv, width, width),
             ("self_attention.out_proj", (f"{external}.attention.output.dense",), width, width),
             ("feed_forward.up_proj", (f"{external}.intermediate.dense",), hidden, width),
             ("feed_forward.down_proj", (f"{external}.output.dense",), width, hidden),
         ):
-            yield from _linear(f"{key}.{part}", names, out_features, into)
+            yield from _linear(f"{key}.{part}", names, out_features, in_features)
         yield from norm_mappings(f"{key}.self_attention_residual.norm", f"{external}.attention.output.LayerNorm", width)
         yield from norm_mappings(f"{key}.feed_forward_residual.norm", f"{external}.output.LayerNorm", width)
     yield from _head(settings, size, num_labels)
 
 
-def _frontend(settings: ModelSettings, size: int) -> Iterator[WeightMapping]:
+def _embeddings(settings: ModelSettings, size: int) -> Iterator[WeightMapping]:
     width, prefix = encoder_settings_of(settings).width, f"{BASE_MODEL_PREFIX}embeddings"
     assert settings.source is not None
     assert isinstance(settings.source.embedding, BertEmbeddingSettings)
@@ -85,27 +85,27 @@ def _head(settings: ModelSettings, size: int, num_labels: int) -> Iterator[Weigh
         yield from norm_mappings("transform.norm", "cls.predictions.transform.LayerNorm", width)
     if isinstance(target, MaskedTokensNSPTarget | Label):
         yield from _linear("pooler", (f"{BASE_MODEL_PREFIX}pooler.dense",), width, width)
-    if isinstance(target, MaskedTokensNSPTarget):  # they count "yes, it follows" first
+    if isinstance(target, MaskedTokensNSPTarget):  # in BERT, class 0 means "is the next sentence"
         yield WeightMapping("head.next_sentence.project.weight", ("cls.seq_relationship.weight",), ((2, width),), flip=True)
         yield WeightMapping("head.next_sentence.project.bias", ("cls.seq_relationship.bias",), ((2,),), flip=True)
     if isinstance(target, Label | Tags):
         yield from _linear("head.project", ("classifier",), num_labels, width)
 
 
-def _linear(key: str, external: tuple[str, ...], out_features: int, into: int) -> Iterator[WeightMapping]:
-    """A product with something added; several of theirs lie one below the other in ours."""
+def _linear(key: str, external: tuple[str, ...], out_features: int, in_features: int) -> Iterator[WeightMapping]:
+    """A linear layer; several external layers are concatenated along the output features."""
     yield WeightMapping(
-        f"{key}.weight", tuple(f"{name}.weight" for name in external), ((out_features, into),) * len(external)
+        f"{key}.weight", tuple(f"{name}.weight" for name in external), ((out_features, in_features),) * len(external)
     )
     yield WeightMapping(f"{key}.bias", tuple(f"{name}.bias" for name in external), ((out_features,),) * len(external))
 
 
 def num_special_tokens(target: type[Settings]) -> int:
-    """How many tokens stand around what is read: <bos>, and an <eos> behind each text."""
+    """The number of special tokens of an input: one <bos>, and an <eos> after each text."""
     return 3 if target is MaskedTokensNSPTarget else 2
 
 
 def encoder_settings_of(settings: ModelSettings) -> TransformerSettings:
-    """The settings of its blocks."""
+    """The settings of the encoder, which must be a Transformer."""
     assert isinstance(settings.encoder, TransformerSettings)
     return settings.encoder

@@ -1,7 +1,7 @@
-"""Where the weights of GPT-2 and Llama lie in Hugging Face's layouts, and where the same weights lie in ours.
+"""The mapping between Hugging Face's weight names of GPT-2 and Llama and the state-dict keys of seq2see.
 
-A layout is a table of places, one for each of our weights. Reading puts their tensors into ours, writing puts ours into
-theirs, and both check or cut by the shapes that stand here, so there is one table for both ways.
+A layout is a list of mappings, one for each weight of seq2see. Import concatenates the external tensors, export splits
+the own tensor, and both use the shapes that are stored here, so there is one list for both directions.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from seq2see.models.transformer import TransformerSettings
 
 @dataclass(frozen=True)
 class WeightMapping:
-    """One of our weights, and those of theirs that hold the same numbers: several lie one below the other in ours."""
+    """One weight of seq2see and its external tensors: several of them are concatenated along the first axis."""
 
     key: str
     external: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
-    """The shapes of theirs."""
+    """The shapes of the external tensors."""
     transpose: bool = False
-    """Whether theirs are (into, out), as GPT-2's are, and ours (out, into)."""
+    """Whether the external tensors are (in, out), as in GPT-2's Conv1D, instead of (out, in)."""
     is_vocabulary_table: bool = False
-    """Whether there is a row for each token: these are renumbered."""
+    """Whether there is one row per token: rows are reordered by the map of token ids."""
     flip: bool = False
-    """Whether their first row is our last."""
+    """Whether the order of the rows is reversed."""
 
     def from_external(self, tensors: list[Tensor]) -> Tensor:
-        """Ours, of theirs."""
-        joined = torch.cat([tensor.T if self.transpose else tensor for tensor in tensors])
-        return (joined.flip(0) if self.flip else joined).contiguous()
+        """The weight of seq2see, from the external tensors."""
+        weight = torch.cat([tensor.T if self.transpose else tensor for tensor in tensors])
+        return (weight.flip(0) if self.flip else weight).contiguous()
 
     def to_external(self, tensor: Tensor) -> dict[str, Tensor]:
-        """Theirs, of ours."""
+        """The external tensors by name, from the weight of seq2see."""
         dim, tensor = -1 if self.transpose else 0, tensor.flip(0) if self.flip else tensor
         chunks = tensor.split([shape[dim] for shape in self.shapes])
         return {
@@ -48,7 +48,7 @@ class WeightMapping:
 
 
 def gpt2_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping]:
-    """GPT2LMHeadModel (Radford et al. 2019): queries, keys and values in one matrix, all matrices turned."""
+    """GPT2LMHeadModel (Radford et al. 2019): queries, keys and values in one matrix, all matrices transposed."""
     stack = decoder_settings_of(settings)
     width, hidden = stack.width, stack.feed_forward_width
     yield from _embedding_mappings(settings, size, "transformer.wte.weight")
@@ -72,18 +72,15 @@ def gpt2_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping]
 
 
 def llama_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping]:
-    """LlamaForCausalLM (Touvron et al. 2023): queries, keys and values apart, and the gate and what it lets through."""
+    """LlamaForCausalLM (Touvron et al. 2023): separate matrices for q, k and v, and for gate and up projection."""
     stack = decoder_settings_of(settings)
-    width, hidden, shared = (
-        stack.width,
-        stack.feed_forward_width,
-        stack.width // stack.heads * (stack.kv_heads or stack.heads),
-    )
+    width, hidden = stack.width, stack.feed_forward_width
+    kv_width = stack.width // stack.heads * (stack.kv_heads or stack.heads)
     yield from _embedding_mappings(settings, size, "model.embed_tokens.weight")
     for number in range(stack.depth):
         key, external = f"decoder.blocks.{number}", f"model.layers.{number}"
         attention, mlp = f"{external}.self_attn", f"{external}.mlp"
-        projections, outs = tuple(f"{attention}.{letter}_proj" for letter in "qkv"), (width, shared, shared)
+        projections, widths = tuple(f"{attention}.{letter}_proj" for letter in "qkv"), (width, kv_width, kv_width)
         yield WeightMapping(
             f"{key}.self_attention_residual.norm.weight", (f"{external}.input_layernorm.weight",), ((width,),)
         )
@@ -91,7 +88,7 @@ def llama_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping
             f"{key}.feed_forward_residual.norm.weight", (f"{external}.post_attention_layernorm.weight",), ((width,),)
         )
         for part, names, shapes in (
-            ("self_attention.qkv_proj", projections, tuple((out_features, width) for out_features in outs)),
+            ("self_attention.qkv_proj", projections, tuple((out_features, width) for out_features in widths)),
             ("self_attention.out_proj", (f"{attention}.o_proj",), ((width, width),)),
             ("feed_forward.up_proj", (f"{mlp}.gate_proj", f"{mlp}.up_proj"), ((hidden, width), (hidden, width))),
             ("feed_forward.down_proj", (f"{mlp}.down_proj",), ((width, hidden),)),
@@ -104,13 +101,13 @@ def llama_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping
 
 
 def decoder_settings_of(settings: ModelSettings) -> TransformerSettings:
-    """The settings of its blocks."""
+    """The settings of the decoder, which must be a Transformer."""
     assert isinstance(settings.decoder, TransformerSettings)
     return settings.decoder
 
 
 def _embedding_mappings(settings: ModelSettings, size: int, name: str) -> Iterator[WeightMapping]:
-    """The table of tokens, and the head if it has a matrix of its own."""
+    """The token embedding, and the weight of the head if it is untied."""
     shapes = ((size, decoder_settings_of(settings).width),)
     yield WeightMapping("target.table.weight", (name,), shapes, is_vocabulary_table=True)
     if settings.target_text.head == "untied-no-bias":
@@ -119,21 +116,21 @@ def _embedding_mappings(settings: ModelSettings, size: int, name: str) -> Iterat
 
 
 def norm_mappings(key: str, external: str, width: int) -> Iterator[WeightMapping]:
-    """The two weights of a layer norm."""
+    """Weight and bias of a layer norm."""
     for part in ("weight", "bias"):
         yield WeightMapping(f"{key}.{part}", (f"{external}.{part}",), ((width,),))
 
 
 @dataclass(frozen=True)
 class WeightLayout:
-    """One layout: the class that opens it there, and where its weights lie."""
+    """One layout: its class in `transformers`, and the mappings of its weights."""
 
     architecture: str
     mappings: Callable[[ModelSettings, int], Iterator[WeightMapping]]
     base_model_prefix: str
-    """What the names of all weights but the head's begin with; some files leave it out."""
+    """The prefix of all weight names except the head's; some files do not have it."""
     ignored_suffixes: tuple[str, ...]
-    """Endings of what some files hold, and the settings say as well: masks and angles."""
+    """Suffixes of buffers that follow from the settings: causal masks and rotary frequencies."""
 
 
 LAYOUTS = {
@@ -143,7 +140,7 @@ LAYOUTS = {
 
 
 def format_shape(shape: tuple[int, ...] | list[int]) -> str:
-    """A shape as people write it.
+    """A shape as text.
 
     >>> format_shape((3, 4))
     '3 x 4'

@@ -1,8 +1,8 @@
-"""Our Transformers in CTranslate2, a fast engine for processors and graphics cards that needs no torch.
+"""Export of Transformers to CTranslate2, a fast inference engine for CPUs and GPUs that needs no torch.
 
-The folder holds CTranslate2's own `model.bin`, `config.json` and vocabularies, and our tokenizers beside
-them. <eos> is put behind each source by CTranslate2 itself. Positions go along as a table. <pad> and <bos>,
-which our decoding never says, get a bias so low that this engine never says them either.
+The folder holds CTranslate2's own `model.bin`, `config.json` and vocabularies, and the tokenizers of seq2see.
+CTranslate2 itself appends <eos> to each source. Positions are stored as a table. <pad> and <bos>, which seq2see
+suppresses in decoding, get a large negative bias, so that CTranslate2 never generates them either.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from seq2see.sequences.tokenizers import BOS, BOS_TEXT, EOS_TEXT, PAD, UNK_TEXT
 
 ENGINE = "CTranslate2"
 SUPPRESSED_BIAS = -1e9
-"""A bias that makes a token impossible."""
+"""A logit bias with which a token is never generated."""
 
 
 def check_ct2(settings: ModelSettings) -> None:
-    """Refuse what CTranslate2 has no form for."""
+    """Raise an error for settings that CTranslate2 does not support."""
     parts = require_transformers(settings, ENGINE)
     for side, part in zip(("encoder", "decoder"), parts, strict=True):
         if part.norm not in ("layer", "rms"):
-            raise unsupported(ENGINE, f"{side}.norm={part.norm}", "it has layer norm and rms norm only")
+            raise unsupported(ENGINE, f"{side}.norm={part.norm}", "it supports layer norm and RMS norm only")
     if parts[0].norm != parts[1].norm:
         raise unsupported(ENGINE, f"encoder.norm={parts[0].norm}", f"the decoder has {parts[1].norm} norm")
 
@@ -66,7 +66,7 @@ def write_ct2(stored: ExportableModel, folder: Path) -> None:
 
 
 def _spec(stored: ExportableModel, module: Any) -> Any:
-    """The whole model in CTranslate2's words."""
+    """The whole model as a CTranslate2 specification."""
     from ctranslate2.specs import TransformerSpec
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
 
@@ -76,8 +76,8 @@ def _spec(stored: ExportableModel, module: Any) -> Any:
         TransformerDecoderSpec(decoder.depth, decoder.heads, **_shape(decoder)),
     )
     rows = positions_needed(stored)
-    _frontend(spec.encoder.embeddings[0], spec.encoder, module.source, rows)
-    _frontend(spec.decoder.embeddings, spec.decoder, module.target, rows)
+    _embeddings(spec.encoder.embeddings[0], spec.encoder, module.source, rows)
+    _embeddings(spec.decoder.embeddings, spec.decoder, module.target, rows)
     for half, stack in ((spec.encoder, module.encoder), (spec.decoder, module.decoder)):
         if stack.final_norm is not None:
             _norm(half.layer_norm, stack.final_norm)
@@ -99,7 +99,7 @@ def _shape(part: TransformerSettings) -> dict[str, Any]:
     return {"pre_norm": part.norm_order == "pre", "rms_norm": part.norm == "rms"}
 
 
-def _frontend(embeddings: Any, half: Any, embedding: TokenEmbedding, rows: int) -> None:
+def _embeddings(embeddings: Any, half: Any, embedding: TokenEmbedding, rows: int) -> None:
     embeddings.weight = _array(embedding.table.weight)
     half.position_encodings.encodings = _array(position_table(embedding, rows))
 
@@ -136,7 +136,7 @@ def _linear(spec: Any, part: nn.Linear) -> None:
 
 def _norm(spec: Any, norm: nn.Module) -> None:
     spec.gamma = _array(norm.weight)
-    if hasattr(norm, "bias"):  # an rms norm has none
+    if hasattr(norm, "bias"):  # an RMS norm has none
         spec.beta = _array(norm.bias)
 
 

@@ -1,4 +1,4 @@
-"""A finished model as exporters see it, and what they may ask of it."""
+"""The interface of a trained model that the exporters use, and checks of what an export format supports."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from seq2see.sequences.tokenizers import Tokenizer
 
 
 class ExportConfig(Protocol):
-    """The settings an exporter reads."""
+    """The settings that an exporter reads."""
 
     @property
     def model(self) -> ModelSettings:
-        """What decides the model's shape."""
+        """The architecture of the model."""
 
     @property
     def decoding(self) -> Decoding:
-        """How its answers are made."""
+        """The decoding settings."""
 
 
 class TokenizerPair(Protocol):
-    """The tokenizers of the two sides."""
+    """The tokenizers of source and target."""
 
     @property
     def source(self) -> Tokenizer:
-        """How text that is read is cut."""
+        """The tokenizer of the source."""
 
     @property
     def target(self) -> Tokenizer:
-        """How text that is written is cut."""
+        """The tokenizer of the target."""
 
     @property
     def shared(self) -> bool:
-        """Whether they are one."""
+        """Whether source and target share one tokenizer."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The answers, where they are no texts."""
+        """The labels, if the outputs are no texts."""
 
     def save(self, folder: Path) -> None:
-        """Write `tokenizer.json`, or one for each side."""
+        """Write `tokenizer.json`, or one file for each side."""
 
 
 class ExportableModel(Protocol):
@@ -64,7 +64,7 @@ class ExportableModel(Protocol):
 
     @property
     def module(self) -> nn.Module:
-        """Its weights: one model, or several that decode together."""
+        """Its weights: one model, or an ensemble."""
 
     @property
     def tokenizers(self) -> TokenizerPair:
@@ -72,62 +72,61 @@ class ExportableModel(Protocol):
 
 
 def require_seq2seq(stored: ExportableModel, engine: str) -> Seq2Seq:
-    """The model itself, if it has an encoder."""
+    """The model, which must be an encoder-decoder."""
     module = require_language_model(stored, engine)
     if not isinstance(module, Seq2Seq):
-        raise unsupported(engine, "no encoder", "language models cannot go there yet")
+        raise unsupported(engine, "no encoder", "language models are not supported there yet")
     return module
 
 
 def require_language_model(stored: ExportableModel, engine: str) -> LanguageModel:
-    """The model itself; several that decode together are refused."""
+    """The model, which must generate text; an ensemble raises an error."""
     if isinstance(stored.module, LanguageModel):
         return stored.module
     if isinstance(stored.module, EncoderModel):
-        raise unsupported(engine, "no decoder", "models that only read cannot go there yet")
-    raise UserError(f"{engine} cannot hold several models that decode as one.", hint="Export each by itself.")
+        raise unsupported(engine, "no decoder", "encoder-only models are not supported there yet")
+    raise UserError(f"{engine} does not support ensembles.", hint="Export each model by itself.")
 
 
 def require_transformers(settings: ModelSettings, engine: str) -> tuple[TransformerSettings, TransformerSettings]:
-    """The two halves of a Transformer; another model is refused by the setting that makes it another."""
+    """The settings of encoder and decoder of a Transformer; another model raises an error that names its setting."""
     if isinstance(settings.source, ImageSource):
-        raise unsupported(engine, "source.kind=image", "only texts are read there by a model that writes")
+        raise unsupported(engine, "source.kind=image", "the source of a model that generates must be text there")
     for side, part in (("encoder", settings.encoder), ("decoder", settings.decoder)):
         if part is None or part.kind != "transformer":
             kind = "none" if part is None else part.kind
-            raise unsupported(engine, f"{side}.kind={kind}", "only Transformers with both halves can go there")
+            raise unsupported(engine, f"{side}.kind={kind}", "only encoder-decoder Transformers are supported there")
     assert isinstance(settings.encoder, TransformerSettings)
     assert isinstance(settings.decoder, TransformerSettings)
     for side, part in (("encoder", settings.encoder), ("decoder", settings.decoder)):
-        for name, paper in (("activation", "relu"), ("bias", True), ("kv_heads", 0), ("norm_eps", EPSILON)):
-            if getattr(part, name) != paper:
-                raise unsupported(
-                    engine, f"{side}.{name}={setting_text(getattr(part, name))}", "only the paper's parts can go there yet"
-                )
+        for name, expected in (("activation", "relu"), ("bias", True), ("kv_heads", 0), ("norm_eps", EPSILON)):
+            if getattr(part, name) != expected:
+                setting = f"{side}.{name}={setting_text(getattr(part, name))}"
+                raise unsupported(engine, setting, "only the layers of Vaswani et al. 2017 are supported there yet")
     for side, text in (("source", settings.source), ("target", settings.target_text)):
         if text is not None and text.embedding.positions in ("rotary", "alibi"):
             setting = f"{side}.embedding.positions={text.embedding.positions}"
-            raise unsupported(engine, setting, "positions must be added to the vectors there")
+            raise unsupported(engine, setting, "positions must be added to the embeddings there")
         if text is not None and isinstance(text.embedding, TokenEmbeddingSettings) and not text.embedding.scale:
             setting = f"{side}.embedding.scale=false"
-            raise unsupported(engine, setting, "vectors are taken times √width there")
+            raise unsupported(engine, setting, "embeddings are scaled by √width there")
     if settings.target_text.head == "untied-no-bias":
         raise unsupported(engine, "target.head=untied-no-bias", "the head is tied or has a bias there")
     return settings.encoder, settings.decoder
 
 
 def setting_text(value: Any) -> str:
-    """A value as a recipe spells it: booleans in lower case."""
+    """A value as in a recipe: booleans in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def unsupported(engine: str, setting: str, reason: str, hint: str = "") -> UserError:
-    """The error for a model that an engine has no form for."""
+    """The error for a model that an engine does not support."""
     return UserError(f"{engine} cannot hold a model with {setting}: {reason}.", hint=hint)
 
 
 def save_tokenizers(tokenizers: TokenizerPair, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Write the tokenizers into a folder; gives what the source's and the target's file say."""
+    """Write the tokenizers into a folder; returns the JSON documents of source and target."""
     tokenizers.save(folder)
     names = ["tokenizer.json"] * 2 if tokenizers.shared else ["source_tokenizer.json", "target_tokenizer.json"]
     source, target = (json.loads((folder / name).read_text(encoding="utf-8")) for name in names)
@@ -135,8 +134,8 @@ def save_tokenizers(tokenizers: TokenizerPair, folder: Path) -> tuple[dict[str, 
 
 
 def vocabulary(document: dict[str, Any]) -> list[str]:
-    """The pieces of a `tokenizer.json` in the order of their numbers."""
+    """The tokens of a `tokenizer.json` in the order of their ids."""
     tokens = document["model"]["vocab"]
     if isinstance(tokens, list):  # unigram: each with its score
-        return [piece for piece, _ in tokens]
+        return [token for token, _ in tokens]
     return sorted(tokens, key=tokens.__getitem__)

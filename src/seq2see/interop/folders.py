@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all, folders of other people, and packages that not everybody needs."""
+"""Atomic writing of folders, detection of pretrained models on disk, and checks for optional packages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from seq2see.core.manifests import MANIFEST
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into beside the wanted one; it gets its name when everything is written.
+    """A temporary folder in the same parent folder; it is renamed to `folder` when everything is written.
 
-    What is already there is never written over.
+    An existing folder is never overwritten.
     """
     if folder.exists() or folder.is_symlink():
         raise UserError(
@@ -30,8 +30,8 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     try:
         temporary.mkdir(parents=True)
     except OSError as error:
-        what = f"This folder cannot be written ({error.strerror})."
-        raise UserError(what, location=str(folder), hint="Name another folder with --out.") from None
+        message = f"This folder cannot be written ({error.strerror})."
+        raise UserError(message, location=str(folder), hint="Name another folder with --out.") from None
     try:
         yield temporary
         temporary.rename(folder)
@@ -41,25 +41,25 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 
 def is_pretrained(path: Path) -> bool:
-    """Whether other people's weights lie here: a folder whose `config.json` names a kind of model, GGUF or npz."""
+    """Whether this path is a pretrained model: a folder whose `config.json` has a model type, a GGUF or an npz file."""
     if path.suffix in (".gguf", ".npz"):
         return path.is_file()
     try:
         tree = json.loads((path / "config.json").read_bytes())
         return "model_type" in tree or is_timm(tree)
     except ValueError:
-        return not (path / MANIFEST).exists()  # damaged, and not of ours: whoever reads it will tell
+        return not (path / MANIFEST).exists()  # damaged, and no folder of seq2see: reading it raises the error
     except (OSError, TypeError):
         return False
 
 
 def is_timm(tree: dict[str, Any]) -> bool:
-    """Whether a `config.json` is timm's: it names an architecture and how the weights were made."""
+    """Whether a `config.json` is timm's: it has `architecture` and `pretrained_cfg`."""
     return "architecture" in tree and "pretrained_cfg" in tree
 
 
 def require_packages(extra: str, *packages: str) -> None:
-    """Refuse to begin when a package is missing, and say what installs it."""
+    """Raise an error with the command that installs it if an optional package is missing."""
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         raise UserError(

@@ -1,4 +1,4 @@
-"""The forms a model can be exported to, and what a newcomer types to use each."""
+"""The formats of `seq2see export`, each with example code that uses the exported folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from seq2see.sequences.tokenizers import EOS
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """One form: how it is written, how its folder is used, and what a user should know about it."""
+    """One export format: the function that writes it, example code for its folder, and notes on differences."""
 
     write: Callable[[ExportableModel, Path], None]
     example: Callable[[ExportableModel, Path], str]
@@ -34,9 +34,9 @@ class ExportFormat:
 
 
 def format_of(name: str) -> ExportFormat:
-    """The form with this name."""
+    """The export format with this name."""
     if name not in FORMATS:
-        raise unknown_name("form to export to", name, FORMATS)
+        raise unknown_name("export format", name, FORMATS)
     return FORMATS[name]
 
 
@@ -47,7 +47,7 @@ def _ct2_example(stored: ExportableModel, folder: Path) -> str:
 import ctranslate2, tokenizers
 source, target = (tokenizers.Tokenizer.from_file(name) for name in {_tokenizer_paths(stored, folder)})
 answers = ctranslate2.Translator("{folder}").translate_batch([source.encode("your text").tokens], {options})
-print(target.decode([target.token_to_id(piece) for piece in answers[0].hypotheses[0]]))"""
+print(target.decode([target.token_to_id(token) for token in answers[0].hypotheses[0]]))"""
 
 
 def _tokenizer_paths(stored: ExportableModel, folder: Path) -> tuple[str, str]:
@@ -61,12 +61,12 @@ def _ct2_notes(stored: ExportableModel) -> list[str]:
     try:
         translate_options(stored.config.decoding)
     except UserError as error:
-        return [f"{error.message} The folder's own settings are CTranslate2's."]
+        return [f"{error.message} The exported folder uses CTranslate2's defaults."]
     return []
 
 
 def _write_hf(stored: ExportableModel, folder: Path) -> None:
-    """Models that only read, language models and encoder-decoders have different layouts there."""
+    """Encoder-only models, language models and encoder-decoders have different layouts in `transformers`."""
     if not stored.config.model.generates:
         (write_vit if isinstance(stored.config.model.source, ImageSource) else write_bert)(stored, folder)
         return
@@ -92,16 +92,14 @@ print(tokenizer.batch_decode(tokens, skip_special_tokens=True)[0])"""
 
 
 def _vit_example(stored: ExportableModel, folder: Path) -> str:
-    architecture, form = (
-        vit_layout(stored.config.model),
-        {1: "L", 3: "RGB"}[image_settings_of(stored.config.model).channels],
-    )
+    architecture = vit_layout(stored.config.model)
+    image_mode = {1: "L", 3: "RGB"}[image_settings_of(stored.config.model).channels]
     return f"""\
 from PIL import Image
 from transformers import AutoImageProcessor, {architecture}
 model, processor = {architecture}.from_pretrained("{folder}"), AutoImageProcessor.from_pretrained("{folder}")
-scores = model(**processor(Image.open("your image.png").convert("{form}"), return_tensors="pt")).logits
-print(model.config.id2label[scores.argmax().item()])"""
+logits = model(**processor(Image.open("your image.png").convert("{image_mode}"), return_tensors="pt")).logits
+print(model.config.id2label[logits.argmax().item()])"""
 
 
 def _bert_example(stored: ExportableModel, folder: Path) -> str:
@@ -119,70 +117,68 @@ def _hf_notes(stored: ExportableModel) -> list[str]:
         layout = vit_layout(stored.config.model)
         return [
             f"The layout is that of {layout}.",
-            "There an image is pressed into a square; here its middle is cut out.",
+            "There an image is resized to a square without keeping its aspect ratio; here its center is cropped.",
         ]
     if not stored.config.model.generates:
         return [f"The layout is that of {bert_layout(stored.config.model)}."]
     if not stored.config.model.source:
         return _causal_notes(stored)
-    found = [f"The layout is that of {ARCHITECTURES[seq2seq_layout(stored.config.model)]}."]
+    notes = [f"The layout is that of {ARCHITECTURES[seq2seq_layout(stored.config.model)]}."]
     if not stored.tokenizers.shared:
         size = len(stored.tokenizers.source)
-        found.append(f"The two vocabularies are laid end to end: the target's tokens are counted from {size:,}.")
-    return found + _decoding_notes(stored.config.decoding)
+        notes.append(f"The two vocabularies are concatenated: the token ids of the target begin at {size:,}.")
+    return notes + _decoding_notes(stored.config.decoding)
 
 
 def _decoding_notes(decoding: Decoding) -> list[str]:
-    """What their `generate` does differently with settings that go along under the same name."""
-    found = []
+    """Differences of `generate` in `transformers` for settings that have the same name."""
+    notes = []
     if decoding.length_penalty.kind == "gnmt":
-        found.append("There is no GNMT penalty there; length ** alpha with the same alpha stands in for it.")
+        notes.append("There is no GNMT penalty there; length ** alpha with the same alpha replaces it.")
     if decoding.repetition_penalty != 1:
-        found.append("There repetition_penalty weighs scores before the softmax, so that answers may differ.")
-    return found
+        notes.append("There repetition_penalty is applied before the softmax, so outputs may differ.")
+    return notes
 
 
 def _causal_notes(stored: ExportableModel) -> list[str]:
     settings = stored.config.model
-    found, layout_settings = (
-        [f"The layout is that of {LAYOUTS[causal_layout(settings)].architecture}."],
-        to_layout_settings(settings),
-    )
+    notes = [f"The layout is that of {LAYOUTS[causal_layout(settings)].architecture}."]
+    layout_settings = to_layout_settings(settings)
     if layout_settings.target_text.head != settings.target_text.head:
-        found.append("Vectors are taken times √width here and not there, so the head became a matrix of its own.")
+        notes.append("Embeddings are scaled by √width here and not there, so the head became untied.")
     if layout_settings.target_text.embedding.positions != settings.target_text.embedding.positions:
         rows = layout_settings.target_text.embedding.max_positions
-        found.append(f"Positions became a table of {rows:,} rows: texts cannot be longer there.")
-    return found + _decoding_notes(stored.config.decoding)
+        notes.append(f"Positions became a table of {rows:,} rows: texts cannot be longer there.")
+    return notes + _decoding_notes(stored.config.decoding)
 
 
 def _write_onnx(stored: ExportableModel, folder: Path) -> None:
-    """Images go in as they are, texts by their tokens."""
+    """Write one graph with pixels as input for an image classifier, else two graphs with token ids as input."""
     (write_onnx_classifier if isinstance(stored.config.model.source, ImageSource) else write_onnx)(stored, folder)
 
 
 def _onnx_example(stored: ExportableModel, folder: Path) -> str:
     if isinstance(stored.config.model.source, ImageSource):
         image = image_settings_of(stored.config.model)
-        form = {1: "L", 3: "RGB"}[image.channels]
+        image_mode = {1: "L", 3: "RGB"}[image.channels]
         return f"""\
 import json, numpy, onnxruntime
 from PIL import Image, ImageOps
-image = ImageOps.fit(Image.open("your image.png").convert("{form}"), ({image.image_size}, {image.image_size}))
+image = ImageOps.fit(Image.open("your image.png").convert("{image_mode}"), ({image.image_size}, {image.image_size}))
 pixels = numpy.asarray(image).reshape({image.image_size}, {image.image_size}, {image.channels}).transpose(2, 0, 1)[None]
-scores = onnxruntime.InferenceSession("{folder / "classifier.onnx"}").run(None, {{"pixels": pixels}})[0]
-print(json.load(open("{folder / "model.json"}"))["labels"][scores.argmax()])"""
+logits = onnxruntime.InferenceSession("{folder / "classifier.onnx"}").run(None, {{"pixels": pixels}})[0]
+print(json.load(open("{folder / "model.json"}"))["labels"][logits.argmax()])"""
     return f"""\
 import numpy, onnxruntime, tokenizers
 tokens = tokenizers.Tokenizer.from_file("{_tokenizer_paths(stored, folder)[0]}").encode("your text").ids + [{EOS}]
-read = {{"source": numpy.array([tokens]), "lengths": numpy.array([len(tokens)])}}
-memory = onnxruntime.InferenceSession("{folder / "encoder.onnx"}").run(None, read)"""
+inputs = {{"source": numpy.array([tokens]), "lengths": numpy.array([len(tokens)])}}
+memory = onnxruntime.InferenceSession("{folder / "encoder.onnx"}").run(None, inputs)"""
 
 
 def _onnx_notes(stored: ExportableModel) -> list[str]:
     if isinstance(stored.config.model.source, ImageSource):
-        return ["model.json names the labels, and the shape of the pixels: bytes as they are."]
-    return ["model.json names what goes in and out of decoder_step.onnx; docs/export.md has the loop around it."]
+        return ["model.json lists the labels, and the shape of the pixels, which are bytes."]
+    return ["model.json lists inputs and outputs of decoder_step.onnx; docs/export.md has the decoding loop around it."]
 
 
 FORMATS = {

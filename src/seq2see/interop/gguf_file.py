@@ -1,7 +1,7 @@
-"""Llama-shaped models in one GGUF file, the form in which llama.cpp keeps them, often with four bits a weight.
+"""Llama models in one GGUF file, the format of llama.cpp, often quantized to four bits per weight.
 
-A file holds numbers and texts by name, then tensors. The `gguf` package takes them apart and turns weights of few bits
-back into float32; their names are put into Hugging Face's, and from there on it is a folder like any other.
+A file holds metadata (named numbers and texts), then tensors. The `gguf` package reads them and dequantizes the weights
+to float32; names are mapped to Hugging Face's, and the rest of the import is that of a Hugging Face folder.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ CONFIG_KEYS = {
     "num_hidden_layers": "block_count",
     "num_attention_heads": "attention.head_count",
     "num_key_value_heads": "attention.head_count_kv",
-    "head_dim": "rope.dimension_count",  # so many numbers of a head are turned: with us all of them
+    "head_dim": "rope.dimension_count",  # the dimensions of a head that are rotated: all of them here
     "max_position_embeddings": "context_length",
     "rms_norm_eps": "attention.layer_norm_rms_epsilon",
     "rope_theta": "rope.freq_base",
 }
 PRE_TOKENIZERS = {"smollm": True, "gpt-2": False, "default": False}
-"""Ways in which a text is cut before byte pairs are merged, and whether numbers fall into digits then."""
+"""Supported pre-tokenizers, and whether each splits numbers into digits."""
 CONTROL_TOKEN = 3
-"""The type of a piece that controls."""
+"""The token type of special tokens."""
 
 
 def read_gguf(path: Path) -> PretrainedModel:
@@ -66,8 +66,8 @@ def read_gguf(path: Path) -> PretrainedModel:
         raise UserError(f"This GGUF file cannot be read: {error}.", location=str(path), hint=DOWNLOAD_AGAIN) from None
     kind = metadata.get("general.architecture")
     if kind != "llama":
-        what = f"We read GGUF files of llama only, and this is of {kind}."
-        raise UserError(what, location=str(path), hint="Give a file of a model of Llama's shape.")
+        message = f"Only GGUF files of llama are supported, and the architecture of this one is {kind}."
+        raise UserError(message, location=str(path), hint="Give a file of a Llama model.")
     tensors = GgufTensors(path, reader, metadata)
     decoding = read_tree(Decoding, {"max_new_tokens": DEFAULT_MAX_NEW_TOKENS})
     return build_pretrained("llama", _config(path, metadata, tensors), tensors, _tokenizer(path, metadata), decoding)
@@ -83,7 +83,7 @@ class GgufTensors:
         self._heads = {"q_proj": heads, "k_proj": metadata.get("llama.attention.head_count_kv", heads)}
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shape of each tensor, without reading any; the file names the innermost size first."""
+        """The shape of each tensor, without reading any; the file lists the innermost dimension first."""
         return {name: tuple(int(size) for size in tensor.shape[::-1]) for name, tensor in self._tensors.items()}
 
     def read(self, name: str) -> Tensor:
@@ -94,31 +94,30 @@ class GgufTensors:
         try:
             values = dequantize(tensor.data, tensor.tensor_type)
         except NotImplementedError:
-            what = f"The weight '{name}' is in {tensor.tensor_type.name}, which we cannot read."
-            raise UserError(
-                what, location=self.location, hint="Give the file in another form, F16 or Q8_0 say."
-            ) from None
+            message = f"The weight '{name}' is in {tensor.tensor_type.name}, which is not supported."
+            hint = "Give the file in another quantization, for example F16 or Q8_0."
+            raise UserError(message, location=self.location, hint=hint) from None
         weight = check_finite(torch.from_numpy(values.copy()), name, self.location)
         heads = self._heads.get(name.split(".")[-2])
         return weight if heads is None else reverse_permute(weight, heads)
 
 
 def reverse_permute(weight: Tensor, heads: int) -> Tensor:
-    """The rows of queries or keys in the order of Llama's own files.
+    """The rows of the query or key projection in the order of Hugging Face's Llama.
 
-    llama.cpp turns neighboring numbers against each other, Llama number i and number i + size / 2 (see `RotaryPositions`).
-    So in these files the two rows of a pair were put side by side; here they are put back.
+    llama.cpp rotates pairs of adjacent dimensions, Llama the dimensions i and i + size / 2 (see `RotaryPositions`).
+    So in GGUF files the two rows of a pair are adjacent; this function inverts that permutation.
     """
     return weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
 
 
 def _hugging_face_name(name: str) -> str:
-    """`blk.3.attn_q.weight` as `model.layers.3.self_attn.q_proj.weight`; what is unknown keeps its name."""
-    *location, part, ending = name.split(".")
-    known = TENSOR_NAMES.get(part)
-    if known is None:
+    """`blk.3.attn_q.weight` as `model.layers.3.self_attn.q_proj.weight`; an unknown name stays as it is."""
+    *block, part, suffix = name.split(".")
+    mapped = TENSOR_NAMES.get(part)
+    if mapped is None:
         return name
-    return ".".join([*(("model.layers", location[1]) if location else ()), known, ending])
+    return ".".join([*(("model.layers", block[1]) if block else ()), mapped, suffix])
 
 
 def _config(path: Path, metadata: dict[str, Any], tensors: GgufTensors) -> JsonConfig:
@@ -130,7 +129,7 @@ def _config(path: Path, metadata: dict[str, Any], tensors: GgufTensors) -> JsonC
         "tie_word_embeddings": "lm_head.weight" not in tensors.shapes(),
     }
     scaling = metadata.get("llama.rope.scaling.type", "none")
-    if metadata.get("llama.rope.scale_linear", 1) != 1:  # how older files say it
+    if metadata.get("llama.rope.scale_linear", 1) != 1:  # the key of older files
         scaling = "linear"
     if scaling != "none":
         tree["rope_scaling"] = {"type": scaling}
@@ -138,17 +137,17 @@ def _config(path: Path, metadata: dict[str, Any], tensors: GgufTensors) -> JsonC
 
 
 def _tokenizer(path: Path, metadata: dict[str, Any]) -> dict[str, Any]:
-    """A `tokenizer.json` with the file's pieces and merges."""
-    kind, cut = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
-    if kind != "gpt2" or cut not in PRE_TOKENIZERS:
-        what = f"We have no way to cut texts as this file does: {kind}, {cut}."
-        raise UserError(what, location=str(path), hint="Give the model's Hugging Face folder instead.")
+    """A `tokenizer.json` with the vocabulary and the merges of the file."""
+    kind, pre_tokenizer = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
+    if kind != "gpt2" or pre_tokenizer not in PRE_TOKENIZERS:
+        message = f"The tokenizer of this file is not supported: {kind}, {pre_tokenizer}."
+        raise UserError(message, location=str(path), hint="Give the model's Hugging Face folder instead.")
     tokens = metadata["tokenizer.ggml.tokens"]
     types = metadata.get("tokenizer.ggml.token_type", [])
-    specials = [piece for piece, its in zip(tokens, types, strict=False) if its == CONTROL_TOKEN]
-    vocabulary = {piece: number for number, piece in enumerate(tokens)}
-    content = byte_level_json(vocabulary, metadata["tokenizer.ggml.merges"], specials, PRE_TOKENIZERS[cut])
+    specials = [token for token, token_type in zip(tokens, types, strict=False) if token_type == CONTROL_TOKEN]
+    vocabulary = {token: token_id for token_id, token in enumerate(tokens)}
+    document = byte_level_json(vocabulary, metadata["tokenizer.ggml.merges"], specials, PRE_TOKENIZERS[pre_tokenizer])
     if metadata.get("tokenizer.ggml.add_bos_token"):
-        number = metadata["tokenizer.ggml.bos_token_id"]
-        content["post_processor"] = template_processing(tokens[number], number, first=True)
-    return content
+        bos_id = metadata["tokenizer.ggml.bos_token_id"]
+        document["post_processor"] = template_processing(tokens[bos_id], bos_id, first=True)
+    return document
