@@ -78,7 +78,9 @@ FAMILIES = {
     "recurrent, additive": seq2seq_settings(
         recurrent_encoder("gru"), recurrent_decoder("gru", "additive"), "none", "untied"
     ),
-    "recurrent, dot": seq2seq_settings(recurrent_encoder("gru-reset-before"), recurrent_decoder("gru-reset-before", "dot"), "none"),
+    "recurrent, dot": seq2seq_settings(
+        recurrent_encoder("gru-reset-before"), recurrent_decoder("gru-reset-before", "dot"), "none"
+    ),
     "recurrent, bilinear": seq2seq_settings(
         recurrent_encoder("lstm", False), recurrent_decoder("lstm", "bilinear"), "learned"
     ),

@@ -111,7 +111,11 @@ RUNS: dict[str, tuple[str, Callable[[Path], Path], dict[str, object]]] = {
     "gpt": ("write", book, {"target.max_tokens": 32}),
     "bert": ("fill", book, {"source.max_tokens": 32}),
     "vit": ("classify-image", photos, {"source.image_size": 16, "source.embedding.size": 4, "training.batch_size": 16}),
-    "caption": ("caption", captions_csv, {"source.image_size": 16, "source.embedding.size": 4, "training.batch_size": 16}),
+    "caption": (
+        "caption",
+        captions_csv,
+        {"source.image_size": 16, "source.embedding.size": 4, "training.batch_size": 16},
+    ),
     "video": (
         "caption-video",
         videos_csv,

@@ -1,4 +1,4 @@
-"""The code for what is opened or pointed at: searches that are compared, words of captions, true alignments."""
+"""The Python code that appears on demand: compared strategies, tokens of captions, gold alignments."""
 
 from __future__ import annotations
 
@@ -16,64 +16,64 @@ from seq2see.recipes.registry import recipe
 from seq2see.runs.train import train_recipe
 from tiny_runs import SMALL
 
-NEAR = {"rtol": 1e-5, "atol": 1e-5}
+TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 
 @pytest.fixture
-def at_home(runs, monkeypatch):
+def in_runs_folder(runs, monkeypatch):
     monkeypatch.chdir(runs_folder(runs))
 
 
-def test_ways_that_are_compared_are_searched_in_python(open_view, page, at_home):
-    chosen = {"length_penalty": "gnmt", "alpha": 0.6, "max_new_tokens": 7, "seed": 3, "temperature": 0.8, "forced": "7"}
-    open_view("decode", run="transformer", text="大狗", **chosen)
-    assert page.locator("pre[data-code='compare the ways']").count() == 0
-    page.get_by_role("button", name="compare the ways").click()
+def test_compared_strategies_are_in_the_code(open_view, page, in_runs_folder):
+    settings = {"length_penalty": "gnmt", "alpha": 0.6, "max_new_tokens": 7, "seed": 3, "temperature": 0.8, "forced": "7"}
+    open_view("decode", run="transformer", text="大狗", **settings)
+    assert page.locator("pre[data-code='compare strategies']").count() == 0
+    page.get_by_role("button", name="compare strategies").click()
     page.wait_for_selector("table.strategies")
-    left = run_code(page, "compare the ways")
-    assert max(map(len, code_of(page, "compare the ways").splitlines())) <= MAX_LINE_LENGTH
-    told = view_data(page, "table.strategies")
-    assert [left["before"].tokenizer.decode(each.tokens) for each in left["responses"]] == [row[1] for row in told]
-    for place, name in ((2, "log_probability"), (3, "score")):
+    variables = run_code(page, "compare strategies")
+    assert max(map(len, code_of(page, "compare strategies").splitlines())) <= MAX_LINE_LENGTH
+    rows = view_data(page, "table.strategies")
+    assert [variables["context"].tokenizer.decode(each.tokens) for each in variables["hypotheses"]] == [row[1] for row in rows]
+    for column, name in ((2, "log_probability"), (3, "score")):
         np.testing.assert_allclose(
-            [getattr(each, name) for each in left["responses"]], [row[place] for row in told], **NEAR
+            [getattr(each, name) for each in variables["hypotheses"]], [row[column] for row in rows], **TOLERANCE
         )
     page.locator("select[name=length_penalty]").select_option("none")
     wait_until(page, "document.querySelector('table.strategies') === null")
-    assert page.locator("pre[data-code='compare the ways']").count() == 0
-    assert page.locator(".downloads", has_text="compare the ways").count() == 0
+    assert page.locator("pre[data-code='compare strategies']").count() == 0
+    assert page.locator(".downloads", has_text="compare strategies").count() == 0
 
 
 @pytest.mark.parametrize("name", ["caption", "video"])
-def test_a_word_of_a_caption_looks_where_python_says(open_view, page, at_home, name):
+def test_the_attention_of_a_caption_token_is_in_the_code(open_view, page, in_runs_folder, name):
     open_view("vit", run=name, number=1)
-    first = code_of(page, "Where a word looked")
+    first = code_of(page, "Attention map of a token")
     page.locator(".image-candidates .token").nth(1).hover()
     wait_until(
-        page, "first => document.querySelector('pre[data-code=\"Where a word looked\"]').textContent !== first", first
+        page, "first => document.querySelector('pre[data-code=\"Attention map of a token\"]').textContent !== first", first
     )
-    heat = run_code(page, "Where a word looked")["heat"]
-    np.testing.assert_allclose(heat, view_data(page, ".image-canvas")["values"], **NEAR)
+    heat = run_code(page, "Attention map of a token")["heat"]
+    np.testing.assert_allclose(heat, view_data(page, ".image-canvas")["values"], **TOLERANCE)
 
 
-def test_alignments_are_judged_in_python(page, tmp_path, monkeypatch):
-    known = {path for path, _, _ in walk(recipe("pocket-transformer"))}
-    small = {path: value for path, value in SMALL.items() if path in known} | {"training.steps": 2, "corpus.size": 300}
+def test_alignment_error_rates_are_in_the_code(page, tmp_path, monkeypatch):
+    paths = {path for path, _, _ in walk(recipe("pocket-transformer"))}
+    small = {path: value for path, value in SMALL.items() if path in paths} | {"training.steps": 2, "corpus.size": 300}
     train_recipe(resolve("pocket-transformer", [], small), tmp_path / "pocket")
     monkeypatch.chdir(tmp_path)
     workspace = Workspace.open(["pocket"])
-    with serve_in_thread(workspace) as keys:
-        page.goto(f"{keys.link}&view=attention")
+    with serve_in_thread(workspace) as server:
+        page.goto(f"{server.link}&view=attention")
         page.wait_for_selector("section.view:not([aria-busy])")
-        assert page.locator("pre[data-code='alignment error']").count() == 0  # nothing is known of its own answer
+        assert page.locator("pre[data-code='alignment error rate']").count() == 0  # the model's own output has no gold alignment
         page.locator("select[name=examples]").select_option("0")
-        page.wait_for_selector("pre[data-code='alignment error']", state="attached")
-        errors = run_code(page, "alignment error")["errors"]
-        assert max(map(len, code_of(page, "alignment error").splitlines())) <= MAX_LINE_LENGTH
-        page.wait_for_selector(".thumbnail >> text=error", state="attached")
+        page.wait_for_selector("pre[data-code='alignment error rate']", state="attached")
+        errors = run_code(page, "alignment error rate")["errors"]
+        assert max(map(len, code_of(page, "alignment error rate").splitlines())) <= MAX_LINE_LENGTH
+        page.wait_for_selector(".thumbnail >> text=AER", state="attached")
         text, target = (page.locator(f"textarea[name={key}]").input_value() for key in ("text", "target"))
         page.goto("about:blank")
-    asked = [LayerRequest(run="r1", text=text, target=target, layer=layer) for layer in range(6)]
-    told = [found for each in asked if (found := measures(workspace, each)["alignment_error"]) is not None]
-    assert list(errors.values()) == told
-    assert len(told) == 2
+    requests = [LayerRequest(run="r1", text=text, target=target, layer=layer) for layer in range(6)]
+    expected = [found for each in requests if (found := measures(workspace, each)["alignment_error"]) is not None]
+    assert list(errors.values()) == expected
+    assert len(expected) == 2

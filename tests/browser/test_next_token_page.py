@@ -15,7 +15,7 @@ from seq2see.decoding.hypotheses import History
 from seq2see.decoding.logits_processors import RepetitionPenalty
 from seq2see.decoding.samplers import RandomSampler
 from seq2see.explorer.offline import saved_page
-from seq2see.explorer.views.next_token import PrefixRequest, candidates_at, entropies, token_scorer
+from seq2see.explorer.views.next_token import PrefixRequest, candidates_at, entropies, token_context
 from seq2see.explorer.workspace import Workspace
 from seq2see.sequences.tokenizers import EOS
 
@@ -90,7 +90,7 @@ def test_bars_and_strip_show_the_numbers_of_the_model(open_view, page, runs, nam
     else:
         prefix = "the" if model.has_source else ""
         ids = model.tokenizers.target.encode(prefix if model.has_source else TEXTS[name])
-        context = token_scorer(runs.workspace, PrefixRequest(run=runs.id(name), text=TEXTS[name], target=prefix))
+        context = token_context(runs.workspace, PrefixRequest(run=runs.id(name), text=TEXTS[name], target=prefix))
         assert strip["tokens"] == [*model.tokenizers.target.tokens(ids), "…"]
         scores = context.scores()[-1]
         probabilities = RandomSampler(0).probabilities(suppress_special_tokens(scores[None].clone()))[0]
@@ -172,7 +172,7 @@ def test_one_text_is_one_request(open_view, page):
 def test_pointing_shows_the_top_predictions(open_view, page, runs):
     open_view("next-token", run="gpt", text="the cat")
     page.locator(f"{STRIP} .token").nth(1).hover()
-    context = token_scorer(runs.workspace, PrefixRequest(run=runs.id("gpt"), text="the cat"))
+    context = token_context(runs.workspace, PrefixRequest(run=runs.id("gpt"), text="the cat"))
     best = int(context.position_scores()[1].argmax())
     readout = page.locator(".readout").inner_text()
     page.locator("select[name=color_by]").select_option("entropy")

@@ -102,15 +102,15 @@ async def statuses(
         if message["type"] == "http.response.start":
             found.append(message["status"])
             responses.append(dict(message["headers"]))
-            assert len(responses[-1]) == len(message["headers"])  # none is given twice
+            assert len(responses[-1]) == len(message["headers"])  # no duplicates
 
-    guard = SecurityMiddleware(inner, CREDENTIALS, lambda path: 1000)
+    middleware = SecurityMiddleware(inner, CREDENTIALS, lambda path: 1000)
     for host, origin, token, method, kind, path in cells:
         page = f"http://{host.lower()}" if origin == "own" else origin
         headers = [(b"host", host.encode())] if host else []
         headers += [(b"origin", page.encode())] if page is not None else []
         headers += [*token_headers(token), (b"content-type", kind.encode())]
-        await guard({"type": "http", "method": method, "path": path, "headers": headers}, receive, send)
+        await middleware({"type": "http", "method": method, "path": path, "headers": headers}, receive, send)
     return found, responses
 
 

@@ -11,12 +11,12 @@ from source_tree import PACKAGE, ROOT, Module, modules
 
 ORDER = (
     "core", "kernels", "sources", "sequences", "layers", "models", "training", "decoding", "metrics", "inspection",
-    "interop", "workbench", "recipes", "explorer", "labs", "api", "cli",
+    "interop", "runs", "recipes", "explorer", "labs", "api", "cli",
     "__main__",
 )  # fmt: skip
 """From top to bottom; `api` and `__main__` (the command line, for `python -m`) stand at the root of the package."""
 INDEPENDENT = {"training", "decoding", "metrics"}
-"""These do not import each other: the workbench introduces them."""
+"""These do not import each other: `runs` combines them."""
 ENDS = {"labs", "cli"}
 """Nothing imports these."""
 

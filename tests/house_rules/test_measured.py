@@ -43,9 +43,15 @@ class TestBlocks:
     def test_differences_come_from_the_source(self, store):
         told = measured.fill_markers(page("difference", "encoder-to-gpt"), english)
         assert "`TransformerEncoder.forward` → `GPTDecoder.forward`" in told
-        assert "\n-     at_itself = own_text(text, text) if isinstance(text, Strung) else real(text)" in told
-        assert "\n+     at_itself = own_past(text) if isinstance(text, Strung) else causal()" in told
-        assert "\n          vectors = block(vectors, is_real, at_itself, layout)" in told
+        assert (
+            "\n-     self_attention_mask = document_mask(text, text) if isinstance(text, PackedSequences) else padding_mask(text)"
+            in told
+        )
+        assert (
+            "\n+     self_attention_mask = causal_document_mask(text) if isinstance(text, PackedSequences) else causal_mask()"
+            in told
+        )
+        assert "\n          vectors = block(vectors, valid, self_attention_mask, layout)" in told
         assert '"""' not in told
 
     def test_filling_twice_changes_nothing_and_the_rest_of_a_page_stays(self, store):
@@ -102,7 +108,7 @@ class TestTable:
             "| decode | 123,457 | 1.23 | yes |",
             "| train | 8 | 0.0123 | – |",
             "",
-            "Measured with `make workspace` (torch 2.13, alone).",
+            "Measured with `make bench` (torch 2.13, alone).",
         ]
 
     def test_the_stored_results_of_today_can_be_shown(self):

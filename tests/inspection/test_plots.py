@@ -105,7 +105,7 @@ def test_no_title_overlaps_the_value_in_the_corner(tmp_path, figures, chinese):
 def test_the_unit_of_the_speed_is_that_of_the_task(tmp_path, figures):
     draw_curves(METRICS, TIMING, tmp_path / "curves.png", unit="predictions")
     (figure,) = figures
-    assert lines(panel(figure, "answers/s")) == [([2, 4], [48, 68])]
+    assert lines(panel(figure, "predictions/s")) == [([2, 4], [48, 68])]
     assert not any("tokens" in text for text in texts_of(figure))
 
 

@@ -1,4 +1,4 @@
-"""Training does what it should, whatever the pieces, and every architecture can learn.
+"""Training is correct for any number of micro-batches, and every architecture can learn.
 
 Invariants I19, I20, I29 and I33, for every family of models.
 """
@@ -28,8 +28,8 @@ from seq2see.training.settings import Training
 from tiny_models import FAMILIES, SOURCE_SIZE, TARGET_SIZE, few_examples, pairs, perturbed_model
 
 every_family = pytest.mark.parametrize("name", FAMILIES)
-# Norms over a batch depend on what is in it, so a batch in pieces is something else for them.
-BY_ROW = [name for name in FAMILIES if "batch norm" not in name and "power norm" not in name]
+# Norms over a batch depend on all of its rows, so micro-batches change their results.
+INDEPENDENT_OF_BATCH = [name for name in FAMILIES if "batch norm" not in name and "power norm" not in name]
 CPU = torch.device("cpu")
 
 
@@ -38,45 +38,51 @@ def without_dropout(name: str) -> ModelSettings:
 
 
 @cache
-def first_weights(name: str) -> dict[str, torch.Tensor]:
+def initial_weights(name: str) -> dict[str, torch.Tensor]:
     return perturbed_model(without_dropout(name), dtype=torch.float64).state_dict()
 
 
 def step_in_micro_batches(
     name: str, model: Seq2Seq, batch, accumulate: int
 ) -> tuple[dict[str, float], list[torch.Tensor]]:
-    """The figures of one step, and the gradient it took: what plain descent at rate 1 changed."""
-    model.load_state_dict(first_weights(name))
+    """The metrics of one step, and its gradient: the weight change of plain SGD with learning rate 1."""
+    model.load_state_dict(initial_weights(name))
     before = [weight.detach().clone() for weight in model.parameters()]
-    plain = {"optimizer": SGD(momentum=0.0), "schedule": Constant(), "learning_rate": 1.0, "max_grad_norm": 0.0, "steps": 5}
+    plain = {
+        "optimizer": SGD(momentum=0.0),
+        "schedule": Constant(),
+        "learning_rate": 1.0,
+        "max_grad_norm": 0.0,
+        "steps": 5,
+    }
     settings = Training(accumulate=accumulate, **plain)
-    figures = Trainer(model, NextToken(label_smoothing=0.1), settings, CPU).train_step(batch)
+    metrics = Trainer(model, NextToken(label_smoothing=0.1), settings, CPU).train_step(batch)
     after = [weight.detach() for weight in model.parameters()]
-    return figures, [old - new for old, new in zip(before, after, strict=True)]
+    return metrics, [old - new for old, new in zip(before, after, strict=True)]
 
 
-@pytest.mark.parametrize("name", BY_ROW)
+@pytest.mark.parametrize("name", INDEPENDENT_OF_BATCH)
 @few_examples()
 @given(rows=st.lists(st.integers(1, 6), min_size=2, max_size=5), seed=st.integers(0, 99), accumulate=st.integers(2, 7))
 def test_micro_batches_give_the_gradient_of_the_batch(name, rows, seed, accumulate):
     model, batch = perturbed_model(without_dropout(name), dtype=torch.float64), pairs(rows, seed=seed)
-    figures, whole = step_in_micro_batches(name, model, batch, 1)
-    again, pieces = step_in_micro_batches(name, model, batch, accumulate)
-    for one, other in zip(whole, pieces, strict=True):
-        assert_close(other, one, rtol=1e-5, atol=1e-6)
-    assert again == pytest.approx(figures, rel=1e-5)
-    assert figures["tokens"] == sum(rows) + len(rows)
+    metrics, full_grads = step_in_micro_batches(name, model, batch, 1)
+    accumulated_metrics, accumulated_grads = step_in_micro_batches(name, model, batch, accumulate)
+    for expected, actual in zip(full_grads, accumulated_grads, strict=True):
+        assert_close(actual, expected, rtol=1e-5, atol=1e-6)
+    assert accumulated_metrics == pytest.approx(metrics, rel=1e-5)
+    assert metrics["tokens"] == sum(rows) + len(rows)
 
 
 @every_family
-def test_dropout_is_off_in_eval_and_on_in_training(name):
+def test_dropout_is_disabled_in_eval_and_enabled_in_training(name):
     model, batch = perturbed_model(FAMILIES[name]), pairs([3, 5, 2])
     assert torch.equal(model(batch), model(batch))
     model.train()
     assert not torch.allclose(model(batch), model(batch))
 
 
-@pytest.mark.parametrize("name", BY_ROW)
+@pytest.mark.parametrize("name", INDEPENDENT_OF_BATCH)
 def test_without_dropout_training_mode_computes_what_eval_mode_does(name):
     model, batch = perturbed_model(without_dropout(name)), pairs([3, 5, 2])
     expected = model(batch)
@@ -84,20 +90,20 @@ def test_without_dropout_training_mode_computes_what_eval_mode_does(name):
     assert torch.equal(model(batch), expected)
 
 
-def test_what_dropout_gives_is_right_on_average():
+def test_dropout_does_not_change_the_mean():
     model, batch = perturbed_model(FAMILIES["transformer, pre-norm"]), pairs([3])
     for embedding, tokens in ((model.source, batch.source), (model.target, batch.target)):
         expected = embedding(tokens).values
         embedding.train()
-        drawn = torch.stack([embedding(tokens).values for _ in range(2000)])
-        error = drawn.std(0) / 2000**0.5
-        assert ((drawn.mean(0) - expected).abs() <= 4.5 * error + 1e-6).all()
+        samples = torch.stack([embedding(tokens).values for _ in range(2000)])
+        error = samples.std(0) / 2000**0.5
+        assert ((samples.mean(0) - expected).abs() <= 4.5 * error + 1e-6).all()
 
 
-# Shape checks and the compiler do not go together, so it gets a process without them.
-COMPILED = """
+# Shape checks and torch.compile are incompatible, so this runs in a process without them.
+COMPILE_SCRIPT = """
 import sys, torch
-from tiny_models import FAMILIES, pairs, stirred
+from tiny_models import FAMILIES, pairs, perturbed_model
 from seq2see.training.cuda_graphs import compile_blocks
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
@@ -108,15 +114,15 @@ from seq2see.training.settings import Training
 plain = {"optimizer": SGD(momentum=0.0), "schedule": Constant(), "learning_rate": 1.0, "max_grad_norm": 0.0}
 batch, results = pairs([3, 5, 2]), []
 for compile in (False, True):
-    model = stirred(FAMILIES[sys.argv[1]].with_(**{"encoder.dropout": 0.0, "decoder.dropout": 0.0}))
+    model = perturbed_model(FAMILIES[sys.argv[1]].with_(**{"encoder.dropout": 0.0, "decoder.dropout": 0.0}))
     trainer = Trainer(model, NextToken(), Training(**plain), torch.device("cpu"))
-    if compile:  # by itself a trainer does it on a GPU only
+    if compile:  # the trainer itself compiles on a GPU only
         compile_blocks(model)
-    figures = trainer.advance(batch)
-    results.append([torch.tensor(figures["loss"]), *model.state_dict().values()])
-for one, other in zip(*results, strict=True):
-    torch.testing.assert_close(other, one, rtol=1e-5, atol=1e-5)
-print("the same")
+    metrics = trainer.train_step(batch)
+    results.append([torch.tensor(metrics["loss"]), *model.state_dict().values()])
+for eager, compiled in zip(*results, strict=True):
+    torch.testing.assert_close(compiled, eager, rtol=1e-5, atol=1e-5)
+print("equal")
 """
 
 
@@ -126,13 +132,13 @@ print("the same")
 def test_a_compiled_model_gives_the_same_loss_and_gradients(name):
     paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(
-        [sys.executable, "-c", COMPILED, name],
+        [sys.executable, "-c", COMPILE_SCRIPT, name],
         env=os.environ | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert run.stdout == "the same\n", run.stderr
+    assert run.stdout == "equal\n", run.stderr
 
 
 @every_family
@@ -145,13 +151,13 @@ def test_every_architecture_can_overfit_one_batch(name):
         if trainer.train_step(batch)["loss"] < 0.05:
             break
     assert trainer.step < settings.steps
-    with trainer.evaluation_model() as learned, torch.no_grad():
-        answers = learned(batch).argmax(-1)
-    assert torch.equal(answers[batch.label_mask], batch.labels[batch.label_mask])
+    with trainer.evaluation_model() as trained, torch.no_grad():
+        predictions = trained(batch).argmax(-1)
+    assert torch.equal(predictions[batch.label_mask], batch.labels[batch.label_mask])
 
 
 def test_an_untrained_model_has_a_high_loss():
-    """The other side of the test above: it begins far from an answer."""
+    """The counterpart of the test above: at the beginning the loss is high."""
     batch = pairs([4, 3, 5], [3, 4, 2], seed=3)
     model = fresh_model(FAMILIES["transformer, pre-norm"], (SOURCE_SIZE, TARGET_SIZE), "xavier", seed=1).eval()
     loss = NextToken().loss(model.hidden(batch), model.head, batch.labels).item() / int(batch.label_mask.sum())

@@ -1,4 +1,4 @@
-"""What is stored comes back the same to the last bit, and what was tied stays tied.
+"""A stored model is read back bit-identical, and tied weights stay tied.
 
 Invariants I22 and I23, for every family of models.
 """
@@ -36,67 +36,67 @@ SHARED = seq2seq_settings(transformer(), transformer()).with_(**{"target.vocabul
 
 
 def tokenizers(shared: bool = False) -> Tokenizers:
-    """One letter for each place of the vocabularies that is not a special token's."""
+    """One letter for each entry of the vocabularies that is not a special token."""
     source = train_tokenizer(Characters(), ["abcdefg"])
     target = train_tokenizer(Characters(), ["abcdefghi"])
     assert (len(source), len(target)) == (SOURCE_SIZE, TARGET_SIZE)
     return Tokenizers(target, target) if shared else Tokenizers(source, target)
 
 
-def stored(settings, module, shared: bool = False) -> StoredModel:
+def stored_model(settings, module, shared: bool = False) -> StoredModel:
     config = ModelConfig(name="tiny", step=7, model=settings, decoding=Decoding(max_new_tokens=9))
     return StoredModel(config, module, tokenizers(shared))
 
 
 @every_family
-def test_a_stored_model_answers_the_same_to_the_last_bit(name, tmp_path):
+def test_a_stored_model_is_bit_identical(name, tmp_path):
     model, batch = tiny_model(name), pairs([3, 5, 2])
-    write_model(tmp_path / "model", stored(FAMILIES[name], model))
-    found = read_model(tmp_path / "model", CPU)
-    assert torch.equal(found.module(batch), model(batch))
-    assert not found.module.training
-    assert found.config == stored(FAMILIES[name], model).config
-    assert found.tokenizers.sizes == (SOURCE_SIZE, TARGET_SIZE)
+    write_model(tmp_path / "model", stored_model(FAMILIES[name], model))
+    loaded = read_model(tmp_path / "model", CPU)
+    assert torch.equal(loaded.module(batch), model(batch))
+    assert not loaded.module.training
+    assert loaded.config == stored_model(FAMILIES[name], model).config
+    assert loaded.tokenizers.sizes == (SOURCE_SIZE, TARGET_SIZE)
 
 
 def test_tied_weights_stay_tied_when_saved(tmp_path):
     model = perturbed_model(SHARED)
-    write_model(tmp_path / "model", stored(SHARED, model, shared=True))
-    found = read_model(tmp_path / "model", CPU).module
-    assert found.source.table.weight is found.target.table.weight is found.head.table.weight
-    assert torch.equal(found(pairs([3, 5])), model(pairs([3, 5])))
+    write_model(tmp_path / "model", stored_model(SHARED, model, shared=True))
+    loaded = read_model(tmp_path / "model", CPU).module
+    assert loaded.source.table.weight is loaded.target.table.weight is loaded.head.table.weight
+    assert torch.equal(loaded(pairs([3, 5])), model(pairs([3, 5])))
 
 
 def test_weights_of_another_model_are_refused(tmp_path):
     model = tiny_model("transformer, pre-norm")
-    write_model(tmp_path / "model", stored(FAMILIES["transformer, post-norm"], model))
+    write_model(tmp_path / "model", stored_model(FAMILIES["transformer, post-norm"], model))
     with pytest.raises(UserError, match="weight"):
         read_model(tmp_path / "model", CPU)
 
 
 @pytest.mark.parametrize("settings", [SHARED, FAMILIES["transformer, batch norm"]], ids=["tied", "statistics"])
-def test_a_resumed_training_goes_on_as_if_nothing_had_happened(settings, tmp_path):
+def test_a_resumed_training_equals_an_uninterrupted_one(settings, tmp_path):
     training = Training(steps=6, seed=3, accumulate=2, average=ExponentialMovingAverage(decay=0.9), max_grad_norm=0.5)
 
-    def begin() -> Trainer:
+    def new_trainer() -> Trainer:
         return Trainer(perturbed_model(settings), NextToken(label_smoothing=0.1), training, CPU)
 
-    def go_on(trainer: Trainer, until: int) -> list[float]:
+    def train(trainer: Trainer, until: int) -> list[float]:
         return [trainer.train_step(pairs([3, 5, 2], seed=step))["loss"] for step in range(trainer.step, until)]
 
-    whole = begin()
-    losses = go_on(whole, 6)
-    first = begin()
-    assert go_on(first, 3) == losses[:3]
+    uninterrupted = new_trainer()
+    losses = train(uninterrupted, 6)
+    first = new_trainer()
+    assert train(first, 3) == losses[:3]
     save_trainer(first, tmp_path, {"data": "x"})
-    second = begin()
+    second = new_trainer()
     assert resume(second, tmp_path, {"data": "x"}, print)
     torch.randn(5)  # the global generator must not matter
-    assert go_on(second, 6) == losses[3:]
+    assert train(second, 6) == losses[3:]
     assert second.model.head.table.weight is second.model.target.table.weight
-    for name, tensor in whole.model.state_dict().items():
+    for name, tensor in uninterrupted.model.state_dict().items():
         assert torch.equal(second.model.state_dict()[name], tensor), name
-    for name, tensor in whole.average.items():
+    for name, tensor in uninterrupted.average.items():
         assert torch.equal(second.average[name], tensor), name
     with pytest.raises(UserError, match="data changed"):
-        resume(begin(), tmp_path, {"data": "y"}, print)
+        resume(new_trainer(), tmp_path, {"data": "y"}, print)

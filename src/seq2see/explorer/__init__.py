@@ -1,1 +1,1 @@
-"""A page in which learners look inside their own models: a local server, and what it shows."""
+"""The explorer: a local server with a web page that displays the internals of trained models."""

@@ -45,7 +45,7 @@ def example_of(run: OpenRun, text: str = "") -> Any:
 def first_example(run: OpenRun) -> dict[str, str] | None:
     """The first sample of the run (a text of the validation split and its reference) or the default; None for images.
 
-    Samples contain the file names of images, which are no input texts; the captions of images are.
+    Samples name images by their files, which are no input texts; so an image has only a target, its caption.
     """
     has_images = isinstance(run.settings.source, ImageSource)
     if has_images and not run.settings.generates:

@@ -78,12 +78,12 @@ def _file_response(path: Path | None) -> Response:
 
 def bind_socket(port: int | None) -> socket.socket:
     """A listening socket on localhost; without a port, on the default port or on any free one."""
-    for number in (port,) if port is not None else (DEFAULT_PORT, 0):
+    for candidate in (port,) if port is not None else (DEFAULT_PORT, 0):
         # asyncio disables Nagle's algorithm, which delays every response by 40 ms, only for sockets with IPPROTO_TCP.
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            sock.bind(("127.0.0.1", number))
+            sock.bind(("127.0.0.1", candidate))
             sock.listen(128)  # connections before the server is ready wait in this backlog
             return sock
         except OSError as error:

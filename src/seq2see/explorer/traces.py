@@ -73,8 +73,8 @@ def attention_weights(workspace: Workspace, request: TraceRequest, layer: int) -
     size = sum(
         4 * len(each.values) * each.values.shape[1] * len(tokens.get(each.key_side or "", "")) for each in layers
     )
-    found = record(workspace, request, ATTENTION, () if size <= MAX_ATTENTION_BYTES else (layers[layer].name,))
-    return found, found.find(layers[layer].name, "attention")
+    traced = record(workspace, request, ATTENTION, () if size <= MAX_ATTENTION_BYTES else (layers[layer].name,))
+    return traced, traced.find(layers[layer].name, "attention")
 
 
 def _key(request: TraceRequest) -> tuple[Any, ...]:

@@ -61,14 +61,14 @@ def similarity(heads: Weights) -> Weights:
 
     1 for heads with equal weights, 0 for heads that never attend to the same key (Clark et al. 2019, section 6).
 
-    >>> one, other = [[1.0, 0.0]], [[0.0, 1.0]]
-    >>> similarity(np.array([one, one, other])).round(2).tolist()
+    >>> first, second = [[1.0, 0.0]], [[0.0, 1.0]]
+    >>> similarity(np.array([first, first, second])).round(2).tolist()
     [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    own = entropy(heads)
+    entropies = entropy(heads)
     # One head against all heads at a time: all pairs at once would take heads² matrices of memory.
     mixture = np.stack([entropy((heads + head) / 2) for head in heads])
-    return 1 - (mixture - (own[:, None] + own[None]) / 2).mean(axis=-1)
+    return 1 - (mixture - (entropies[:, None] + entropies[None]) / 2).mean(axis=-1)
 
 
 def alignment_error(

@@ -23,8 +23,8 @@ def downsample(lines: list[MetricsRow]) -> tuple[list[MetricsRow], list[MetricsR
     """The rows with extreme values and the last row; and the means of all segments, or None if no row was removed.
 
     >>> spike = [{"step": step, "loss": 9.0 if step == 5_000 else 1.0} for step in range(100_000)]
-    >>> kept, means = downsample(spike)
-    >>> len(kept) <= 2 * SEGMENTS + 1, {"step": 5_000, "loss": 9.0} in kept, kept[-1]["step"], len(means)
+    >>> rows, means = downsample(spike)
+    >>> len(rows) <= 2 * SEGMENTS + 1, {"step": 5_000, "loss": 9.0} in rows, rows[-1]["step"], len(means)
     (True, True, 99999, 1000)
     """
     if len(lines) <= MAX_POINTS:

@@ -112,7 +112,10 @@ class NgramEmbedding(nn.Module):
         hashes, exists = ngram_hashes(characters.values, words, self.max_n)
         weights = exists.to(self.ngram_table.weight.dtype)
         ngram_sums = functional.embedding_bag(
-            (hashes % buckets).flatten(0, 1), self.ngram_table.weight, mode="sum", per_sample_weights=weights.flatten(0, 1)
+            (hashes % buckets).flatten(0, 1),
+            self.ngram_table.weight,
+            mode="sum",
+            per_sample_weights=weights.flatten(0, 1),
         ).unflatten(0, words.shape)
         counts = sum_by_word(weights.sum(-1, keepdim=True), words, width)
         word_vectors = self.ngram_table(word_hashes(characters.values, words, width) % buckets)

@@ -1,4 +1,4 @@
-"""The views "Attention" and "One head by hand": attention weights, and the arrays that they are computed from."""
+"""The views "Attention" and "Single head": attention weights, and the arrays that they are computed from."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def word_embeddings_of(workspace: Workspace, run: str) -> WordEmbeddings:
 
 def map_tokens(workspace: Workspace, request: EmbeddingMapRequest) -> dict[str, Any]:
     """The words of a map, and the share of the variance that each of its axes explains."""
-    found = _map(workspace, request)
-    return {"tokens": found.tokens, "explained_variance": found.explained_variance_ratio}
+    word_map = _map(workspace, request)
+    return {"tokens": word_map.tokens, "explained_variance": word_map.explained_variance_ratio}
 
 
 def map_points(workspace: Workspace, request: EmbeddingMapRequest) -> ArrayResponse:
@@ -89,8 +89,8 @@ def contexts(workspace: Workspace, request: ContextsRequest) -> dict[str, Any]:
     embeddings = word_embeddings_of(workspace, request.run)
     for sentence in request.sentences:
         check_length(len(embeddings.tokenizer.encode(sentence)))
-    found = embeddings.contexts(request.word, request.sentences)
-    return {"layers": list(found.layers), "pairs": found.pairs, "cosines": found.cosines}
+    result = embeddings.contexts(request.word, request.sentences)
+    return {"layers": list(result.layers), "pairs": result.pairs, "cosines": result.cosines}
 
 
 def _neighbor_list(neighbors: Sequence[Neighbor]) -> list[dict[str, Any]]:

@@ -49,8 +49,8 @@ def tokenize_spans(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
     ids, offsets = tokenizer.encode(text), tokenizer.offsets(text)
     groups: list[dict[str, Any]] = []
     end = -1
-    for number, token, span in zip(ids, tokenizer.tokens(ids), offsets, strict=True):
-        entry = _token_entry(tokenizer, number, token, text[slice(*span)])
+    for token_id, token, span in zip(ids, tokenizer.tokens(ids), offsets, strict=True):
+        entry = _token_entry(tokenizer, token_id, token, text[slice(*span)])
         if groups and span[0] < end:  # another byte of the same character
             groups[-1]["tokens"].append(entry)
             groups[-1]["text"] = text[groups[-1]["start"] : max(end, span[1])]
@@ -74,19 +74,19 @@ def _group(group: dict[str, Any]) -> dict[str, Any]:
     return {"text": group["text"], "label": "" if is_same else label, "unknown": unknown, "tokens": tokens}
 
 
-def _token_entry(tokenizer: Tokenizer, number: int, token: str, text: str) -> dict[str, Any]:
+def _token_entry(tokenizer: Tokenizer, token_id: int, token: str, text: str) -> dict[str, Any]:
     """A token with its bytes; a token that is only a part of a character has its bytes as text."""
-    if number == UNK:
-        return {"id": number, "token": token, "bytes": _hex(text.encode())}
+    if token_id == UNK:
+        return {"id": token_id, "token": token, "bytes": _hex(text.encode())}
     if token in BYTE_TOKENS:
-        return {"id": number, "token": token, "bytes": _hex(bytes([BYTE_TOKENS.index(token)]))}
-    decoded = tokenizer.decode([number])
+        return {"id": token_id, "token": token, "bytes": _hex(bytes([BYTE_TOKENS.index(token)]))}
+    decoded = tokenizer.decode([token_id])
     if "\ufffd" in decoded:
         assert isinstance(tokenizer, PretrainedTokenizer)  # tokens of our own vocabularies are characters, or one byte
-        name = str(tokenizer.token_name(tokenizer.id_map.original_ids[number] or 0))
+        name = str(tokenizer.token_name(tokenizer.id_map.original_ids[token_id] or 0))
         content = bytes(_byte_decoder()[letter] for letter in name)
-        return {"id": number, "token": " ".join(_hex(content)), "bytes": _hex(content)}
-    return {"id": number, "token": token, "bytes": _hex(decoded.removeprefix("##").encode())}
+        return {"id": token_id, "token": " ".join(_hex(content)), "bytes": _hex(content)}
+    return {"id": token_id, "token": token, "bytes": _hex(decoded.removeprefix("##").encode())}
 
 
 def _hex(content: bytes) -> list[str]:
