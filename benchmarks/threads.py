@@ -66,11 +66,11 @@ def time_decoding(shape: str, count: int, way: str) -> float:
     engine.use_optimized = lambda asked: kind == "native"  # type: ignore[method-assign,assignment]
     sources = [[5 + (7 * row + place) % 900 for place in range(15)] + [2] for row in range(count)]
     asked = GenerationRequest(sources, range(count), Decoding(max_new_tokens=20, min_new_tokens=19))
-    engine.answer(asked, lambda done: None)
+    engine.generate(asked, lambda done: None)
     repeats = SENTENCES if count == 1 else 1
     began = time.monotonic()
     for _ in range(repeats):
-        engine.answer(asked, lambda done: None)
+        engine.generate(asked, lambda done: None)
     return (time.monotonic() - began) / repeats
 
 

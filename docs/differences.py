@@ -1,7 +1,7 @@
-"""Where two parts of the source differ, line by line, as a page shows it: computed from the source itself.
+"""Line-by-line differences of two parts of the source, for the pages; they are computed from the source itself.
 
-Docstrings and comments are left out, the code is written in one style, and what is read is called `text` everywhere, be
-it a source or a target: so that only what is done differently shows.
+Docstrings, comments and type annotations are removed, the code is formatted by `ast.unparse`, and `source` and `target`
+are both renamed to `text`, so that only differences in behavior remain.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def difference_block(translate: Translate, name: str) -> str:
-    """What the second of a pair does in other words than the first."""
+    """The difference of a pair of functions as a diff block."""
     first, second = PAIRS[name]
     lines = list(difflib.ndiff(_code(first), _code(second)))
-    shown = [line.rstrip() for line in lines if not line.startswith("?")]
-    return "\n".join([f"`{first.__qualname__}` → `{second.__qualname__}`:", "", "```diff", *shown, "```"])
+    diff = [line.rstrip() for line in lines if not line.startswith("?")]
+    return "\n".join([f"`{first.__qualname__}` → `{second.__qualname__}`:", "", "```diff", *diff, "```"])
 
 
 def _code(function: Callable[..., Any]) -> list[str]:

@@ -1,8 +1,8 @@
-"""Write the pages that follow from the source: recipes, settings, and what was measured, wherever a page asks for it.
+"""Generate the pages on recipes and settings, and the blocks of measured results on the other pages.
 
-`python docs/generate.py` writes them; with `--check` it only says which are out of date. Nothing here
-depends on the time or the machine, so writing twice gives the same bytes. Chinese sentences for the
-docstrings of the source stand in `chinese.toml`; a sentence without one stays English.
+`python docs/generate.py` writes them; with `--check` it only lists the pages that are out of date. The output does not
+depend on the time or the machine, so a second run writes the same bytes. The Chinese translations of docstrings are in
+`chinese.toml`; a sentence without a translation stays English.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def first_sentence(thing: Any) -> str:
 
 
 def recipes_page(translate: Translate) -> str:
-    """What recipes there are, and in which settings each differs from the one to start with."""
+    """All recipes, and the settings in which each differs from the base recipe."""
     lines = [
         *_page_header(translate, "recipes"),
         f"# {translate('Recipes')}",
@@ -57,7 +57,7 @@ def recipes_page(translate: Translate) -> str:
             lines += ["", translate("recipes: the base")]
             continue
         lines += ["", f"| {translate('setting')} | {BASE} | {name} |", "|---|---|---|"]
-        lines += [f"| `{path}` | {one} | {other} |" for path, one, other in _differences(base, _values(make()))]
+        lines += [f"| `{path}` | {first} | {second} |" for path, first, second in _differences(base, _values(make()))]
     return "\n".join(lines) + "\n"
 
 
@@ -68,14 +68,14 @@ def _values(recipe: Recipe) -> dict[str, str]:
 
 
 def _differences(base: dict[str, str], other: dict[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Settings that differ, in the order of the recipe; a setting that only one of the two has stands with a dash."""
+    """Settings that differ, in the order of the recipe; a dash marks a setting that one of the two does not have."""
     for path in dict.fromkeys([*other, *base]):
         if base.get(path) != other.get(path):
             yield path, base.get(path, "–"), other.get(path, "–")
 
 
 def format_value(value: Any) -> str:
-    """A value as a page shows it."""
+    """A value in the format of the pages."""
     if isinstance(value, tuple):
         return ", ".join(format_value(each) for each in value) or "–"
     if isinstance(value, float) and value != int(value):
@@ -87,7 +87,7 @@ def format_value(value: Any) -> str:
 
 
 def settings_page(translate: Translate) -> str:
-    """Every setting there is, with its default and what it does."""
+    """All settings, each with its default and its description."""
     lines = [
         *_page_header(translate, "settings"),
         f"# {translate('Settings')}",
@@ -109,11 +109,11 @@ def settings_page(translate: Translate) -> str:
 
 
 def _setting_paths(cls: type[Settings]) -> dict[type[Settings], list[str]]:
-    """Every settings class with the paths where it can stand, in reading order."""
-    found: dict[type[Settings], list[str]] = {}
+    """Every settings class with the paths at which it can occur, in reading order."""
+    paths_of: dict[type[Settings], list[str]] = {}
 
     def visit(current: type[Settings], path: str) -> None:
-        paths = found.setdefault(current, [])
+        paths = paths_of.setdefault(current, [])
         if path and path not in paths:
             paths.append(path)
         for name, field in current.model_fields.items():
@@ -121,7 +121,7 @@ def _setting_paths(cls: type[Settings]) -> dict[type[Settings], list[str]]:
                 visit(option, f"{path}.{name}" if path else name)
 
     visit(cls, "")
-    return found
+    return paths_of
 
 
 def _rows(cls: type[Settings], translate: Translate) -> Iterator[str]:
@@ -131,13 +131,13 @@ def _rows(cls: type[Settings], translate: Translate) -> Iterator[str]:
         options = choices(field.annotation)
         values = [f"`{option.model_fields['kind'].default}`" for option in options if "kind" in option.model_fields]
         allowed = ", ".join(values) if options else _allowed(field, translate)
-        inside = first_sentence(options[0]) if len(options) == 1 else "One of the kinds below."
-        meaning = descriptions(cls).get(name) or inside
-        yield f"| `{name}` | {allowed} | {_default(field, translate)} | {escape_cell(translate(meaning))} |"
+        fallback = first_sentence(options[0]) if len(options) == 1 else "One of the kinds below."
+        description = descriptions(cls).get(name) or fallback
+        yield f"| `{name}` | {allowed} | {_default(field, translate)} | {escape_cell(translate(description))} |"
 
 
 def _allowed(field: Any, translate: Translate) -> str:
-    """The values a setting takes, in a few words."""
+    """The allowed values of a setting, in a few words."""
     kinds, limits = [], []
     for part in _parts(field.annotation):
         if typing.get_origin(part) is typing.Literal:
@@ -153,7 +153,7 @@ TYPES = {int: "whole number", float: "number", bool: "true or false", str: "text
 
 
 def _parts(annotation: Any) -> list[Any]:
-    """An annotation taken apart: what stands in it under Annotated, |, and tuple."""
+    """The types inside an annotation with Annotated, |, or tuple."""
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
         return _parts(typing.get_args(annotation)[0])
@@ -171,7 +171,7 @@ def _default(field: Any, translate: Translate) -> str:
 
 
 def _page_header(translate: Translate, page: str) -> list[str]:
-    """The switch between the languages, and a warning to those who would edit the page."""
+    """The link to the page in the other language, and a comment that the page is generated."""
     other = f"[中文]({page}.zh.md)" if translate is english else f"[English]({page}.md)"
     return [other, "", "<!-- Written by docs/generate.py. -->", ""]
 
@@ -180,39 +180,39 @@ def _page_header(translate: Translate, page: str) -> list[str]:
 
 
 def pages() -> dict[Path, str]:
-    """Every page that is generated in whole or in part, with the content it should have."""
-    found = {}
-    for translate, ending in ((english, ".md"), (chinese, ".zh.md")):
-        found[DOCS / f"recipes{ending}"] = recipes_page(translate)
-        found[DOCS / f"settings{ending}"] = settings_page(translate)
+    """The content of every page that is generated in whole or in part."""
+    content = {}
+    for translate, suffix in ((english, ".md"), (chinese, ".zh.md")):
+        content[DOCS / f"recipes{suffix}"] = recipes_page(translate)
+        content[DOCS / f"settings{suffix}"] = settings_page(translate)
     for path in sorted([*DOCS.glob("*.md"), *ROOT.glob("README*.md")]):
-        text = found.get(path) or path.read_text(encoding="utf-8")
+        text = content.get(path) or path.read_text(encoding="utf-8")
         if MARKER.search(text):
-            found[path] = fill_markers(text, chinese if path.name.endswith(".zh.md") else english)
-    return found
+            content[path] = fill_markers(text, chinese if path.name.endswith(".zh.md") else english)
+    return content
 
 
 def sentences() -> list[str]:
-    """Every sentence of the source that the pages show."""
-    found = [first_sentence(make) for make in RECIPES.values()]
+    """All sentences of the source that occur on the pages."""
+    shown = [first_sentence(make) for make in RECIPES.values()]
     for cls in _setting_paths(Recipe):
-        found.append(first_sentence(cls))
-        found += [told for name in cls.model_fields if (told := descriptions(cls).get(name))]
-    return list(dict.fromkeys(found))
+        shown.append(first_sentence(cls))
+        shown += [text for name in cls.model_fields if (text := descriptions(cls).get(name))]
+    return list(dict.fromkeys(shown))
 
 
 def main(check: bool) -> int:
-    """Write what is out of date, or only name it."""
-    wanted = pages()
-    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    """Write the pages that are out of date, or only list them."""
+    expected = pages()
+    stale = [path for path, text in expected.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     images = stale_images()
     for path in [*stale, *images]:
-        told = f"{path.relative_to(ROOT)} is out of date; `make docs` writes it anew"
-        print(told if check else f"writing {path.name}")
+        message = f"{path.relative_to(ROOT)} is out of date; run `make docs`"
+        print(message if check else f"writing {path.name}")
     if not check:
         draw_images(images)
         for path in stale:
-            path.write_text(wanted[path], encoding="utf-8")
+            path.write_text(expected[path], encoding="utf-8")
     return 1 if check and [*stale, *images] else 0
 
 

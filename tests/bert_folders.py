@@ -1,4 +1,4 @@
-"""Tiny random BERTs of `transformers`, saved as folders: what reading and writing them is tried on."""
+"""Tiny random BERT models of `transformers`, saved as folders, for the tests of import and export."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEXTS = [
 SHAPES: dict[str, tuple[type[PreTrainedModel], dict]] = {
     "body": (BertModel, {}),
     "fill": (BertForMaskedLM, {}),
-    "fill, tanh, other epsilon, few places, rows without a piece": (
+    "fill, tanh, other epsilon, few positions, rows without a token": (
         BertForMaskedLM,
         {"hidden_act": "gelu_new", "layer_norm_eps": 1e-2, "max_position_embeddings": 29, "more": 5},
     ),
@@ -41,28 +41,30 @@ SHAPES: dict[str, tuple[type[PreTrainedModel], dict]] = {
 
 
 def word_piece_file(path: Path, lower: bool = True) -> list[str]:
-    """Learn word pieces in a few milliseconds; gives them in their order."""
+    """Train a WordPiece tokenizer in a few milliseconds; returns its vocabulary in order."""
     library = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     library.normalizer = normalizers.BertNormalizer(lowercase=lower)
     library.pre_tokenizer, library.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
     trainer = trainers.WordPieceTrainer(vocab_size=120, special_tokens=SPECIAL_TOKENS, show_progress=False)
     library.train_from_iterator(TEXTS * 3, trainer)
-    numbers = {name: library.token_to_id(name) for name in ("[CLS]", "[SEP]")}
+    token_ids = {name: library.token_to_id(name) for name in ("[CLS]", "[SEP]")}
     library.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=list(numbers.items())
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=list(token_ids.items())
     )
     library.save(str(path))
-    return [library.id_to_token(number) for number in range(library.get_vocab_size())]
+    return [library.id_to_token(token_id) for token_id in range(library.get_vocab_size())]
 
 
 def bert_folder(folder: Path, name: str) -> PreTrainedModel:
-    """Write the folder of one shape; gives the model that was written."""
-    make, changes = SHAPES[name]
+    """Write the folder of one shape; returns the written model."""
+    model_class, changes = SHAPES[name]
     folder.mkdir(parents=True)
     size = len(word_piece_file(folder / "tokenizer.json"))
     shape = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 37}
-    known = {**shape, "max_position_embeddings": 40, "pad_token_id": 0, "vocab_size": size + changes.get("more", 0)}
+    options = {**shape, "max_position_embeddings": 40, "pad_token_id": 0, "vocab_size": size + changes.get("more", 0)}
     torch.manual_seed(0)
-    model = perturb_weights(make(BertConfig(**known | {key: each for key, each in changes.items() if key != "more"})))
+    model = perturb_weights(
+        model_class(BertConfig(**options | {key: each for key, each in changes.items() if key != "more"}))
+    )
     model.save_pretrained(folder)
     return model

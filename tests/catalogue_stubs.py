@@ -1,4 +1,4 @@
-"""Stand-ins for the image sets of the catalogue: files in their form, which the catalogue is made to expect."""
+"""Stubs of the image sets in the catalogue: small files of the same format, with their hashes in the catalogue."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ import pytest
 from seq2see.sources import corpus_files
 from seq2see.sources.catalogue import CATALOGUE
 
-FillMask = Callable[[str, dict[str, bytes]], Path]
+WriteFiles = Callable[[str, dict[str, bytes]], Path]
 
 
 def idx_file(content: np.ndarray) -> bytes:
-    """An idx file."""
+    """The bytes of an idx file."""
     shape = content.shape
     return bytes([0, 0, 8, len(shape)]) + struct.pack(f">{len(shape)}I", *shape) + content.astype(np.uint8).tobytes()
 
 
-def stub_catalogue(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FillMask:
-    """A data folder; `fill(name, files)` puts files into it and lets the catalogue expect what is there."""
+def stub_catalogue(folder: Path, monkeypatch: pytest.MonkeyPatch) -> WriteFiles:
+    """A data folder; `write_files(name, files)` writes files to it, and sets their hashes in the catalogue."""
     monkeypatch.setenv("SEQ2SEE_DATA", str(folder))
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-    monkeypatch.setattr(corpus_files, "fetch", lambda wanted: pytest.fail(f"fetches {wanted.url}"))
+    monkeypatch.setattr(corpus_files, "fetch", lambda file: pytest.fail(f"fetches {file.url}"))
 
-    def fill(name: str, files: dict[str, bytes]) -> Path:
+    def write_files(name: str, files: dict[str, bytes]) -> Path:
         (folder / name).mkdir(exist_ok=True)
         for file, content in files.items():
             (folder / name / file).write_bytes(content)
 
-        def pinned(file: corpus_files.File) -> corpus_files.File:
+        def with_hash(file: corpus_files.File) -> corpus_files.File:
             content = files.get(Path(file.path).name, b"")
             content = gzip.decompress(content) if content and file.path.endswith(".gz") else content
             return replace(file, content_sha256=hashlib.sha256(content).hexdigest())
 
         entry = CATALOGUE[name]
-        both = {slot: tuple(map(pinned, getattr(entry, slot))) for slot in ("files", "published")}
-        monkeypatch.setitem(CATALOGUE, name, replace(entry, **both))
+        slots = {slot: tuple(map(with_hash, getattr(entry, slot))) for slot in ("files", "published")}
+        monkeypatch.setitem(CATALOGUE, name, replace(entry, **slots))
         return folder / name
 
-    return fill
+    return write_files

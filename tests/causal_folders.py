@@ -1,6 +1,6 @@
-"""Tiny random models of `transformers`, saved as folders: what reading real weights is tried on.
+"""Tiny random causal models of `transformers`, saved as folders, for the tests of import and export.
 
-All weights are drawn anew, so that no bias is 0 and no norm 1: whatever is forgotten shows.
+All weights differ from their initial values, so that no bias is 0 and no norm 1: a missing weight changes the output.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SHAPES = {
 
 
 def tokenizer_file(path: Path) -> int:
-    """Learn a byte-level vocabulary in a few milliseconds; gives its size."""
+    """Train a byte-level tokenizer in a few milliseconds; returns the size of its vocabulary."""
     library = Tokenizer(models.BPE())
     library.pre_tokenizer, library.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -64,7 +64,7 @@ def tokenizer_file(path: Path) -> int:
 
 
 def small_config(kind: str, size: int, more: int = 0, **changes) -> GPT2Config | LlamaConfig:
-    """A small config of a kind; `more` rows of the table have no piece."""
+    """A small config of a kind; `more` rows of the embedding have no token."""
     specials = {"vocab_size": size + more, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None}
     if kind == "gpt2":
         return GPT2Config(**{**specials, "n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 40} | changes)
@@ -73,7 +73,7 @@ def small_config(kind: str, size: int, more: int = 0, **changes) -> GPT2Config |
 
 
 def perturb_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """The same model with all weights away from their first values."""
+    """The model with all weights changed from their initial values."""
     random = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for weight in model.parameters():
@@ -82,18 +82,18 @@ def perturb_weights(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def causal_folder(folder: Path, name: str, shard: str = "1GB") -> PreTrainedModel:
-    """Write the folder of one shape; gives the model that was written."""
+    """Write the folder of one shape; returns the written model."""
     kind, changes = SHAPES[name]
     folder.mkdir(parents=True)
     size = tokenizer_file(folder / "tokenizer.json")
     torch.manual_seed(0)
-    make = GPT2LMHeadModel if kind == "gpt2" else LlamaForCausalLM
-    model = perturb_weights(make(small_config(kind, size, **changes)))
+    model_class = GPT2LMHeadModel if kind == "gpt2" else LlamaForCausalLM
+    model = perturb_weights(model_class(small_config(kind, size, **changes)))
     model.save_pretrained(folder, max_shard_size=shard)
     return model
 
 
 def change_config(folder: Path, **changes) -> None:
-    """Change what config.json says."""
+    """Change entries of config.json."""
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))

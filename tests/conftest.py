@@ -17,7 +17,7 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 
 if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # kernels for a GPU are walked through in Python
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # GPU kernels are interpreted in Python
 
 hypothesis.settings.register_profile("quick", max_examples=20, deadline=None)
 hypothesis.settings.register_profile("deep", max_examples=200, deadline=None)
@@ -25,7 +25,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.fixture(autouse=True)
-def one_seed():
+def fixed_seed():
     """Every test starts from the same torch seed and one thread."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -33,7 +33,7 @@ def one_seed():
 
 @pytest.fixture(autouse=True, scope="module")
 def skip_repeated_checks(request: pytest.FixtureRequest):
-    """Shapes are not checked where calls are repeated, but where every recipe is run once; see `speedups.py`."""
+    """Shapes are checked where every recipe runs once, and not in repeated calls; see `speedups.py`."""
     from speedups import cached_pocket_corpus, without_shape_checks
 
     folder, file = request.path.parent.name, request.path.name
@@ -46,9 +46,9 @@ def skip_repeated_checks(request: pytest.FixtureRequest):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Kernels are only run, or interpreted, where triton is; and what takes longest is begun first.
+    """Skip kernel tests where triton is not installed, and start the longest tests first.
 
-    A file is run by one process, so that what its tests share is made once; the short ones fill the gaps at the end.
+    Each file is run by one process, so that fixtures are computed once; short files fill the gaps at the end.
     """
     from seq2see.core.devices import TRITON
 

@@ -1,4 +1,4 @@
-"""What tests leave out because others have checked it: shapes at every call, and drawing the same sentences again."""
+"""Shortcuts of tests: no shape checks in repeated calls, and a cached pocket corpus."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ cached_splits = cache(generate_splits)
 
 @contextmanager
 def without_shape_checks() -> Iterator[None]:
-    """Shape checks take more time than tiny models do, so there are none where the same calls are repeated."""
-    before = jaxtyping.config.jaxtyping_disable
+    """Disable shape checks, which take more time than tiny models, for calls that are repeated."""
+    previous = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
-    jaxtyping.config.update("jaxtyping_disable", before)
+    jaxtyping.config.update("jaxtyping_disable", previous)
 
 
 @contextmanager
 def cached_pocket_corpus() -> Iterator[None]:
-    """A pocket corpus takes a second, however small; tests/sources has seen that it is the same every time."""
+    """Cache the pocket corpus, which takes a second to generate; tests/sources checks that it is deterministic."""
 
     def splits(corpus: PocketCorpus) -> dict[str, list[Example]]:
         return {name: list(examples) for name, examples in cached_splits(corpus).items()}

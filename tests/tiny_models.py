@@ -1,7 +1,7 @@
-"""One tiny model of every family, and random pairs to feed them: what the invariants are tried on.
+"""One tiny model of every family, and random pairs as their inputs, for the tests of invariants.
 
-All weights are moved away from their first values, so that no bias is 0, no norm 1 and no running
-statistic what a fresh model has: a part that is forgotten or used twice must show in the numbers.
+All weights differ from their initial values, so that no bias is 0, no norm 1 and no running statistic initial: a part
+that is missing or applied twice changes the output.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ FAMILIES = {
 
 
 def perturbed_model(settings: ModelSettings, seed: int = 1, dtype: torch.dtype = torch.float32) -> Seq2Seq:
-    """A model in `eval` mode whose weights and statistics are all different from a fresh model's."""
+    """A model in `eval` mode whose weights and running statistics all differ from their initial values."""
     model = fresh_model(settings, (SOURCE_SIZE, TARGET_SIZE), "xavier", seed)
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -107,7 +107,7 @@ def perturbed_model(settings: ModelSettings, seed: int = 1, dtype: torch.dtype =
 
 
 def ngram_model(order: int, smoothing: str) -> LanguageModel:
-    """A model that has counted a random text."""
+    """An n-gram model of a random text."""
     settings = ModelSettings(decoder=NgramSettings(order=order, smoothing=smoothing))
     model = build_model(settings, TARGET_SIZE, TARGET_SIZE).eval()
     random = np.random.default_rng(order)
@@ -123,22 +123,22 @@ def tiny_model(name: str, dtype: torch.dtype = torch.float32) -> Seq2Seq:
 
 
 PRECISIONS = st.sampled_from([(torch.float32, 1e-4), (torch.float64, 1e-12)])
-"""A kind of number and how far two computations of the same may be apart in it (see `assert_same`)."""
+"""A dtype, and the tolerance between two computations of the same result in it (see `assert_same`)."""
 
 
 def assert_same(left: Tensor, right: Tensor, tolerance: float) -> None:
-    """Equal up to rounding, which is larger where numbers are: a power norm lets the stream grow."""
+    """Equal up to rounding errors, relative to the largest number: with a power norm the stream grows."""
     scale = 1 + float(right.detach().abs().max()) if right.numel() else 1.0
     torch.testing.assert_close(left, right, rtol=0, atol=tolerance * scale)
 
 
-def few_examples(share: int = 8):
-    """A share of the profile's examples, but five: for properties that are tried on every family, or slowly."""
-    return hypothesis.settings(max_examples=max(5, hypothesis.settings().max_examples // share))
+def few_examples(divisor: int = 8):
+    """A fraction of the profile's examples, at least five, for properties that are slow or tested on every family."""
+    return hypothesis.settings(max_examples=max(5, hypothesis.settings().max_examples // divisor))
 
 
 lengths = st.lists(st.integers(1, 6), min_size=1, max_size=4)
-"""How long each row of a batch is."""
+"""The lengths of the rows of a batch."""
 
 
 def random_ids(rows: list[int], size: int, seed: int) -> list[list[int]]:
@@ -151,23 +151,23 @@ def sources(rows: list[int], seed: int = 0) -> Sequences:
 
 
 def pairs(rows: list[int], target_rows: list[int] | None = None, seed: int = 0) -> Batch:
-    """A batch with sources and targets of these lengths; a target of n words has n + 1 answers."""
+    """A batch with sources and targets of these lengths; a target of n words has n + 1 labels."""
     words = random_ids(target_rows or rows[::-1], TARGET_SIZE, seed + 1)
     target = Sequences.of([[BOS, *row] for row in words])
     labels = Sequences.of([[*row, EOS] for row in words], padding=IGNORE_INDEX).values
     return Batch(sources(rows, seed), target, labels, torch.arange(len(rows)))
 
 
-def pad_further(sequences: Sequences, more: int, filling: Tensor | float) -> Sequences:
-    """The same sequences with more padding, and something else in all of it."""
-    values = torch.nn.functional.pad(sequences.values, (0, 0) * (sequences.values.dim() - 2) + (0, more))
+def pad_further(sequences: Sequences, extra: int, fill_value: Tensor | float) -> Sequences:
+    """The sequences with more padding, all of which has another value."""
+    values = torch.nn.functional.pad(sequences.values, (0, 0) * (sequences.values.dim() - 2) + (0, extra))
     longer = Sequences(values, sequences.lengths)
     valid = longer.valid.view(*longer.valid.shape, *[1] * (values.dim() - 2))
-    return Sequences(torch.where(valid, values, torch.as_tensor(filling, dtype=values.dtype)), sequences.lengths)
+    return Sequences(torch.where(valid, values, torch.as_tensor(fill_value, dtype=values.dtype)), sequences.lengths)
 
 
 def full_logits(model: Seq2Seq, source: Sequences, tokens: Tensor) -> Tensor:
-    """The logits after every one of these tokens, read at once."""
+    """The logits after every one of these tokens, in one forward pass."""
     rows, times = tokens.shape
     target = Sequences(tokens, torch.full((rows,), times))
     return model(Batch(source, target, torch.zeros_like(tokens), torch.arange(rows)))

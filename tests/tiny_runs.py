@@ -1,6 +1,6 @@
-"""One tiny run of each family, trained in seconds: what the explorer's tests look into.
+"""One tiny run of each family, trained in seconds, for the tests of the explorer.
 
-A text, a run's name and a label that look like markup are among them: they must stay text wherever they are shown.
+A text, the name of a run and a label look like markup: they must be displayed as text everywhere.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from seq2see.runs.train import train_recipe
 ANIMALS = {"猫": "cat", "狗": "dog", "鸟": "bird", "鱼": "fish", "马": "horse", "牛": "cow", "羊": "sheep"}
 COLORS = {"红": "red", "黑": "black", "白": "white", "绿": "green", "大": "big", "小": "small", "老": "old"}
 SCRIPT = "<script>document.title='taken'</script>"
-"""What must never be run."""
+"""A script that must never be executed."""
 SENTENCE = f"the cat sat on the mat. 猫坐在垫子上。{SCRIPT}\n"
 
 PAINTS = {"红": (220, 40, 30), "blue": (40, 60, 220), "<b>green": (40, 180, 60)}
-"""Colors, by names of which one looks like markup."""
+"""Colors by name; one name looks like markup."""
 
 FRAMES = {"source.embedding.depth": 2, "encoder.depth": 1, "decoder.depth": 1}
 
@@ -54,27 +54,27 @@ def pairs(folder: Path) -> Path:
 
 
 def book(folder: Path) -> Path:
-    """One sentence, again and again."""
+    """One sentence, repeated."""
     return _write_text(folder / "book.txt", SENTENCE * 40)
 
 
 def photos(folder: Path) -> Path:
-    """Images of two colors; one label looks like markup (as far as a folder's name can)."""
-    lots = np.random.default_rng(0)
+    """Images of two colors; one label looks like markup (as far as a folder name allows)."""
+    random = np.random.default_rng(0)
     for label, color in (("红", (220, 40, 30)), ("<b>blue", (40, 60, 220))):
         (folder / "photos" / label).mkdir(parents=True)
         for number in range(20):
-            pixels = np.array(color) + lots.normal(0, 40, (24, 24, 3))
+            pixels = np.array(color) + random.normal(0, 40, (24, 24, 3))
             Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / "photos" / label / f"{number}.png")
     return folder / "photos"
 
 
 def captions_csv(folder: Path) -> Path:
-    """Images of two halves, each of a color, and what is to be seen; one is called by what looks like markup."""
-    names, lots, lines = list(PAINTS), np.random.default_rng(0), ["file,caption\n"]
+    """Images of two halves, each of one color, with captions; the name of one color looks like markup."""
+    names, random, lines = list(PAINTS), np.random.default_rng(0), ["file,caption\n"]
     for number in range(48):
         above, below = names[number % 3], names[number // 3 % 3]
-        halves = np.repeat(np.array([PAINTS[above], PAINTS[below]]), 8, axis=0)[:, None] + lots.normal(
+        halves = np.repeat(np.array([PAINTS[above], PAINTS[below]]), 8, axis=0)[:, None] + random.normal(
             0, 20, (16, 16, 3)
         )
         Image.fromarray(halves.clip(0, 255).astype(np.uint8)).save(folder / f"{number}.png")
@@ -83,7 +83,7 @@ def captions_csv(folder: Path) -> Path:
 
 
 def videos_csv(folder: Path) -> Path:
-    """A square that moves to the left or to the right, in one of three colors, and what it does."""
+    """Videos of a square that moves left or right, in one of three colors, with captions."""
     names, lines = list(PAINTS), ["video,caption\n"]
     for number in range(48):
         color, right = names[number % 3], number % 2 == 0
@@ -98,13 +98,13 @@ def videos_csv(folder: Path) -> Path:
 
 
 def sine_csv(folder: Path) -> Path:
-    """A sine, and a little noise."""
+    """A sine with a little noise."""
     noise = np.random.default_rng(0).normal(0, 0.1, 240)
     values = 20 + 5 * np.sin(np.arange(240) / 4) + noise
     return _write_text(folder / "waves.csv", "".join(f"{value:.3f}\n" for value in values))
 
 
-# name: the recipe, its data, and what is set besides
+# name: the recipe, its data, and other settings
 RUNS: dict[str, tuple[str, Callable[[Path], Path], dict[str, object]]] = {
     "recurrent": ("pocket-gru-attention", pairs, {"encoder.depth": 1, "decoder.depth": 1}),
     "transformer": ("pocket-transformer", pairs, {}),
@@ -126,14 +126,14 @@ RUNS: dict[str, tuple[str, Callable[[Path], Path], dict[str, object]]] = {
 
 
 def tiny_run(name: str, root_folder: Path) -> Path:
-    """The run of one family in a folder on the shelf, trained and judged; its data lie beside it."""
+    """The run of one family in a folder of `root_folder`, trained and evaluated; its data are next to it."""
     run, data_folder = root_folder / f"{name} <i>&", root_folder / f"{name}-data"
     if run.exists():
         return run
     data_folder.mkdir(parents=True)
     base, data, changes = RUNS[name]
-    known = {path for path, _, _ in walk(recipe(base))}
-    small = {path: value for path, value in SMALL.items() if path in known}
+    paths = {path for path, _, _ in walk(recipe(base))}
+    small = {path: value for path, value in SMALL.items() if path in paths}
     evaluate(train_recipe(resolve(base, [data(data_folder)], small | changes), run))
     return run
 

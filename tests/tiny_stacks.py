@@ -1,4 +1,4 @@
-"""Tiny Transformer stacks in float64, and vectors to feed them."""
+"""Tiny Transformer stacks in float64, and vectors as their inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def settings(**changes) -> TransformerSettings:
 
 
 def perturb(module: nn.Module) -> nn.Module:
-    """No bias 0, no norm 1, no running statistic as it was at first; in float64, to be exact."""
+    """Change all weights and running statistics from their initial values; in float64, to be exact."""
     with torch.no_grad():
         for weight in module.parameters():
             weight += 0.3 * torch.randn_like(weight)
@@ -33,5 +33,5 @@ def padded_batch(lengths: list[int], width: int = WIDTH) -> Sequences:
 
 
 def random_memory(lengths: list[int], width: int = WIDTH) -> EncoderOutput:
-    found = padded_batch(lengths, width)
-    return EncoderOutput(found.values, found.lengths, torch.randn(len(lengths), width).double())
+    sequences = padded_batch(lengths, width)
+    return EncoderOutput(sequences.values, sequences.lengths, torch.randn(len(lengths), width).double())

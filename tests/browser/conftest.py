@@ -6,8 +6,8 @@
         model = runs.model("transformer")                      # the same model in Python, to compare with
 
 Every error in the browser (an exception, a refused request, a violation of the content security policy) fails the test.
-All tests of one worker share a page, since a new one takes longer than most tests: a view is opened by its link, as when
-a user pastes one. A test that changes the size of its page, or other state that is not in a link, uses `fresh`.
+All tests of one worker share a page, since a new one takes longer than most tests: a view is opened by its link, as
+when a user pastes one. A test that changes the size of its page, or other state that is not in a link, uses `fresh`.
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ READ = """([minSize, minContrast]) => {
     && Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > Math.min(one.height, other.height) / 2;
   const pairs = boxes.flatMap(([rect, node, element], index) => {
     const next = boxes.slice(index + 1, index + 60).filter(([, other, otherElement]) =>
-      other !== node && element.closest(scrolled) === otherElement.closest(scrolled)); // else one of them may be scrolled away
+      // of two texts in different scroll areas, one may be scrolled away
+      other !== node && element.closest(scrolled) === otherElement.closest(scrolled));
     return next.filter(([other]) => collide(rect, other)).map(([, other]) => [node.data, other.data]);
   });
   const wide = document.documentElement.scrollWidth;
@@ -78,5 +79,5 @@ READ = """([minSize, minContrast]) => {
 
 
 def readability(page: Any) -> dict[str, list[Any]]:
-    """The faults of a page: texts that are too `small` or `pale`, or `over`lap, and the width of a page that is too `wide`."""
+    """The faults of a page: texts that are `small` or `pale`, or lie `over` each other, and a page that is `wide`."""
     return page.evaluate(READ, [MIN_SIZE, MIN_CONTRAST])

@@ -50,8 +50,8 @@ def views_of(page: Any) -> list[str]:
 def wait_until(page: Any, expression: str, argument: Any = None, milliseconds: int = 10_000) -> None:
     """Wait until an expression or a function is true in the page.
 
-    Playwright's `wait_for_function` needs `eval`, which the content security policy forbids; polling in the page is also
-    faster.
+    Playwright's `wait_for_function` needs `eval`, which the content security policy forbids. Polling in the page is
+    faster, too.
     """
     failed = page.evaluate(WAIT_SCRIPT.replace("EXPRESSION", expression), [argument, milliseconds])
     assert failed is None, f"{failed}: {expression}"
@@ -87,7 +87,7 @@ RESPONSE_TIME = 250
 
 
 def delayed_response(page: Any, route: str) -> Callable[[], None]:
-    """Delay the next response of a route until the returned function is called: later requests may be answered first."""
+    """Delay the next response of a route until the returned function is called; later responses may arrive first."""
     page.evaluate(HOLD_SCRIPT, route)
 
     def release() -> None:

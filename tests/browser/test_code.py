@@ -51,7 +51,9 @@ def assert_close(page, selector, values):
 def test_attention_and_a_single_head(run_view, page, runs, run):
     assert_close(page, MATRIX, run_view("attention", run, "Attention", layer=0, head=1)["weights"])
     assert_close(
-        page, ".attention-detail canvas.heat-canvas", run_view("attention", run, "Attention", query=1)["signal"].values[:, 1]
+        page,
+        ".attention-detail canvas.heat-canvas",
+        run_view("attention", run, "Attention", query=1)["signal"].values[:, 1],
     )
     layers = run_code(page, "measures of all heads")["measures"]
     request = LayerRequest(run=runs.id(run), text=TEXTS[run], target=TARGETS.get(run), layer=0)
@@ -224,10 +226,14 @@ def test_words_and_source_code(run_view, page):
         "sentences": "红猫\n大猫",
     }
     neighbors = run_view("embeddings", "transformer", "neighbors", **state)["neighbors"]
-    np.testing.assert_allclose([each.cosine for each in neighbors], view_data(page, ".neighbors .bars")["values"], **TOLERANCE)
+    np.testing.assert_allclose(
+        [each.cosine for each in neighbors], view_data(page, ".neighbors .bars")["values"], **TOLERANCE
+    )
     wait_until(page, "document.querySelector('.analogy .bars') && document.querySelector('.contexts .chart')")
     nearest = run_code(page, "Analogy: first − second + third")["everything"]
-    np.testing.assert_allclose([each.cosine for each in nearest], view_data(page, ".analogy .bars")["values"], **TOLERANCE)
+    np.testing.assert_allclose(
+        [each.cosine for each in nearest], view_data(page, ".analogy .bars")["values"], **TOLERANCE
+    )
     cosines = run_code(page, "One word in several sentences")["cosines"]
     line = view_data(page, ".contexts .chart")["lines"][0]["y"]
     np.testing.assert_allclose([layer[0] for layer in cosines.values()], line, **TOLERANCE)

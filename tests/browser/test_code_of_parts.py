@@ -25,7 +25,14 @@ def in_runs_folder(runs, monkeypatch):
 
 
 def test_compared_strategies_are_in_the_code(open_view, page, in_runs_folder):
-    settings = {"length_penalty": "gnmt", "alpha": 0.6, "max_new_tokens": 7, "seed": 3, "temperature": 0.8, "forced": "7"}
+    settings = {
+        "length_penalty": "gnmt",
+        "alpha": 0.6,
+        "max_new_tokens": 7,
+        "seed": 3,
+        "temperature": 0.8,
+        "forced": "7",
+    }
     open_view("decode", run="transformer", text="大狗", **settings)
     assert page.locator("pre[data-code='compare strategies']").count() == 0
     page.get_by_role("button", name="compare strategies").click()
@@ -33,7 +40,9 @@ def test_compared_strategies_are_in_the_code(open_view, page, in_runs_folder):
     variables = run_code(page, "compare strategies")
     assert max(map(len, code_of(page, "compare strategies").splitlines())) <= MAX_LINE_LENGTH
     rows = view_data(page, "table.strategies")
-    assert [variables["context"].tokenizer.decode(each.tokens) for each in variables["hypotheses"]] == [row[1] for row in rows]
+    assert [variables["context"].tokenizer.decode(each.tokens) for each in variables["hypotheses"]] == [
+        row[1] for row in rows
+    ]
     for column, name in ((2, "log_probability"), (3, "score")):
         np.testing.assert_allclose(
             [getattr(each, name) for each in variables["hypotheses"]], [row[column] for row in rows], **TOLERANCE
@@ -50,7 +59,9 @@ def test_the_attention_of_a_caption_token_is_in_the_code(open_view, page, in_run
     first = code_of(page, "Attention map of a token")
     page.locator(".image-candidates .token").nth(1).hover()
     wait_until(
-        page, "first => document.querySelector('pre[data-code=\"Attention map of a token\"]').textContent !== first", first
+        page,
+        "first => document.querySelector('pre[data-code=\"Attention map of a token\"]').textContent !== first",
+        first,
     )
     heat = run_code(page, "Attention map of a token")["heat"]
     np.testing.assert_allclose(heat, view_data(page, ".image-canvas")["values"], **TOLERANCE)
@@ -65,7 +76,9 @@ def test_alignment_error_rates_are_in_the_code(page, tmp_path, monkeypatch):
     with serve_in_thread(workspace) as server:
         page.goto(f"{server.link}&view=attention")
         page.wait_for_selector("section.view:not([aria-busy])")
-        assert page.locator("pre[data-code='alignment error rate']").count() == 0  # the model's own output has no gold alignment
+        assert (
+            page.locator("pre[data-code='alignment error rate']").count() == 0
+        )  # the model's own output has no gold alignment
         page.locator("select[name=examples]").select_option("0")
         page.wait_for_selector("pre[data-code='alignment error rate']", state="attached")
         errors = run_code(page, "alignment error rate")["errors"]

@@ -13,7 +13,7 @@ from seq2see.explorer.server import serve_in_thread
 from seq2see.explorer.workspace import Workspace
 from seq2see.runs.train import train_recipe
 from seq2see.sequences.series_dataset import parse_numbers
-from tiny_runs import tiny_run, sine_csv
+from tiny_runs import sine_csv, tiny_run
 
 TEXT = "16 17.5 19 20.5 22 23 24 24.5 24 23"
 
@@ -51,7 +51,9 @@ def test_two_runs_forecast_one_series(page, two_runs, tmp_path):
             assert errors[name]["y"] == pytest.approx(np.abs(np.subtract(one_step[:-1], truth)), abs=1e-6)
         difference = lines(page, "differences")["second − first"]
         first_side, second_side = (dict(zip(drawn[name]["x"], drawn[name]["y"], strict=True)) for name in names)
-        assert difference["y"][0] == pytest.approx(second_side[difference["x"][0]] - first_side[difference["x"][0]], abs=1e-6)
+        assert difference["y"][0] == pytest.approx(
+            second_side[difference["x"][0]] - first_side[difference["x"][0]], abs=1e-6
+        )
         assert (difference["x"][0], difference["x"][-1]) == (5, len(values) + 16)
         mean_errors = [float(each) for each in page.locator("table.forecasts td:nth-child(2)").all_inner_texts()]
         assert mean_errors == pytest.approx([np.mean(errors[name]["y"]) for name in names], rel=0.01)

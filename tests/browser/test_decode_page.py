@@ -72,7 +72,8 @@ def test_steps_go_forward_and_back_and_pruned_nodes_can_be_hidden(open_view, pag
 def test_a_clicked_token_is_forced_and_the_search_continues(open_view, page, runs):
     open_view("decode", run="gpt", text="the cat", num_beams=2, max_new_tokens=6)
     search = search_tree(
-        runs.workspace, SearchTreeRequest(run=runs.id("gpt"), text="the cat", strategy="beam", num_beams=2, max_new_tokens=6)
+        runs.workspace,
+        SearchTreeRequest(run=runs.id("gpt"), text="the cat", strategy="beam", num_beams=2, max_new_tokens=6),
     )
     branches = search["branches"]
     pruned = next(
@@ -103,5 +104,7 @@ def test_teacher_forcing_is_compared_with_free_running(open_view, page, runs, na
     assert found["free_running"] == [each.text for each in free.tokens][-count:]
     marked = page.locator("tr.divergence td").first
     assert int(marked.inner_text()) == 1 + next(
-        step for step, (one, other) in enumerate(zip(found["truth"], found["free_running"], strict=False)) if one != other
+        step
+        for step, (one, other) in enumerate(zip(found["truth"], found["free_running"], strict=False))
+        if one != other
     )

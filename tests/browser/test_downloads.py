@@ -54,7 +54,7 @@ def test_a_curve(open_view):
 
 
 def add_gold_alignment(route: Any) -> None:
-    """The response of the server with a gold alignment: a sure link of 红 and "the", a possible link of 红 and "red"."""
+    """Add a gold alignment to the response: a sure link of 红 and "the", a possible link of 红 and "red"."""
     response = route.fetch()
     fields = response.json()
     target_words = [{"the": 0, "red": 1, "cat": 2}.get(token.strip("▁ ")) for token in fields["tokens"]["labels"]]

@@ -126,9 +126,7 @@ def test_an_uploaded_video_is_the_input_of_every_view(open_view, page, runs, tmp
         {"name": f"f{number}.png", "mimeType": "image/png", "buffer": as_png(each)}
         for number, each in enumerate(stills)
     ]
-    page.locator("input[type=file]").set_input_files(
-        [files[number] for number in (3, 1, 4, 0, 2)]
-    )  # sorted by name
+    page.locator("input[type=file]").set_input_files([files[number] for number in (3, 1, 4, 0, 2)])  # sorted by name
     video = np.stack([np.array(each) for each in stills])
     wait_until(page, "document.querySelector('.model-input').textContent.includes('no reference')")
     prediction = model.predict([video], num_beams=3)[0]
@@ -161,7 +159,9 @@ def test_an_uploaded_video_is_the_input_of_every_view(open_view, page, runs, tmp
     assert "SVG drawing" in page.locator(".error").inner_text()
     too_large = {"name": "x.gif", "mimeType": "image/gif", "buffer": bytes(11 << 20)}
     page.locator("input[type=file]").set_input_files(too_large)
-    wait_until(page, "document.querySelector('.error').textContent === 'The total size of all files is limited to 10 MB.'")
+    wait_until(
+        page, "document.querySelector('.error').textContent === 'The total size of all files is limited to 10 MB.'"
+    )
 
 
 @pytest.mark.parametrize("name", ["video", "caption", "series"])

@@ -42,7 +42,9 @@ def test_states_gates_and_contexts_are_those_of_the_cells(open_view, page, runs)
     np.testing.assert_allclose(matrix(view_data(page, "[data-plot=states]")).sum(1), -np.sort(-gate.sum(0)), atol=1e-4)
     contexts = view_data(page, "[data-plot=contexts]")
     assert contexts["rows"][1:] == record.tokens["labels"]
-    weights, values = (record.find("decoder.cross_attention.attention", kind).values[0] for kind in ("attention", "value"))
+    weights, values = (
+        record.find("decoder.cross_attention.attention", kind).values[0] for kind in ("attention", "value")
+    )
     np.testing.assert_allclose(matrix(contexts)[1:], weights @ values, atol=1e-5)
     request = TraceRequest(run=runs.id("recurrent"), text=TEXT, target=TARGET)
     ablation = recurrent.attention_ablation(runs.workspace, request).array
@@ -102,9 +104,7 @@ def test_attention_maps_and_rollout_are_those_of_the_model(open_view, page, runs
     fits = "[...document.querySelectorAll('.bars-box')].map((box) => box.scrollWidth <= box.clientWidth)"
     assert page.evaluate(fits) == [True, True]  # the bars fit beside the image
     left = "document.querySelector('.image-candidates').getBoundingClientRect().left"
-    assert page.evaluate(left) > page.evaluate(
-        "document.querySelector('.image-canvas').getBoundingClientRect().right"
-    )
+    assert page.evaluate(left) > page.evaluate("document.querySelector('.image-canvas').getBoundingClientRect().right")
 
 
 def bar_values(page, name: str) -> dict[str, float]:
@@ -137,7 +137,7 @@ def test_covered_and_moved_patches_change_the_prediction(open_view, page, runs):
     )
     wait_until(page, "document.querySelector('section.view').querySelectorAll('svg.bars').length === 2")
     expected = probabilities(model, pixels)
-    wait_until(page, "largest => Math.abs(document.querySelectorAll('svg.bars')[1].viewData.values[0] - largest) < 1e-5",
+    wait_until(page, "value => Math.abs(document.querySelectorAll('svg.bars')[1].viewData.values[0] - value) < 1e-5",
           max(each.expected for each in expected.values()))  # fmt: skip
     assert bar_values(page, "changed") == expected
 
@@ -151,7 +151,9 @@ def test_images_are_uploaded_or_drawn_and_bad_files_are_errors(open_view, page, 
     page.locator("input[type=file]").set_input_files(
         {"name": "upload.png", "mimeType": "image/png", "buffer": content.getvalue()}
     )
-    wait_until(page, "first => document.querySelector('.image-canvas').viewData.pixels[0] === first", int(upload[0, 0, 0]))
+    wait_until(
+        page, "first => document.querySelector('.image-canvas').viewData.pixels[0] === first", int(upload[0, 0, 0])
+    )
     wait_until(page, "document.querySelector('.view .note:last-child')?.textContent.length > 0")
     assert view_data(page, ".image-canvas")["pixels"] == upload.flatten().tolist()
     assert bar_values(page, "original") == probabilities(model, upload)
@@ -160,7 +162,7 @@ def test_images_are_uploaded_or_drawn_and_bad_files_are_errors(open_view, page, 
     wait_until(page, "document.querySelector('.image-canvas').viewData.pixels[0] === 255")
     drawn = np.array(view_data(page, ".image-canvas")["pixels"], np.uint8).reshape(16, 16, 3)
     assert tuple(drawn[8, 8]) == (214, 39, 40)
-    wait_until(page, "largest => Math.abs(document.querySelector('svg.bars').viewData.values[0] - largest) < 1e-5",
+    wait_until(page, "value => Math.abs(document.querySelector('svg.bars').viewData.values[0] - value) < 1e-5",
           max(each.expected for each in probabilities(model, drawn).values()))  # fmt: skip
     page.monitor.allowed.add(422)
     page.locator("input[type=file]").set_input_files(

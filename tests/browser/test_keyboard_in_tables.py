@@ -173,7 +173,9 @@ def test_two_runs_and_two_texts_are_compared(open_view, page, runs):
     page.locator("#control-kind").focus()
     press(page, "ArrowDown")
     wait_for_link(page, kind="source")
-    wait_for_values(page, "[data-map='1'] canvas", next(each for each in signals[0] if not each.is_cross_attention).values[1])
+    wait_for_values(
+        page, "[data-map='1'] canvas", next(each for each in signals[0] if not each.is_cross_attention).values[1]
+    )
     wait_for_focus(page, "#control-kind")
 
 

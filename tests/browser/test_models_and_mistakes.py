@@ -172,5 +172,7 @@ def test_no_response_contains_the_path_of_images(runs):
     }  # fmt: skip
     for name, body in bodies.items():
         route = ROUTES[name]
-        response = to_response(route.handler(runs.workspace, route.request_model.model_validate({"run": run.id, **body})))
+        response = to_response(
+            route.handler(runs.workspace, route.request_model.model_validate({"run": run.id, **body}))
+        )
         assert str(run.folder.path.parent).encode() not in bytes(response.body), name

@@ -176,9 +176,9 @@ def test_pointing_shows_the_top_predictions(open_view, page, runs):
     best = int(context.position_scores()[1].argmax())
     readout = page.locator(".readout").inner_text()
     page.locator("select[name=color_by]").select_option("entropy")
-    entropy_bits = [float(entropies(row[None])[0]) for row in context.position_scores()]
-    assert list(map(float, page.locator(f"{STRIP} small").all_inner_texts()[:-1])) == pytest.approx(entropy_bits, rel=0.06)
-    assert view_data(page, STRIP)["values"][:-1] == pytest.approx([min(bits / 12, 1) for bits in entropy_bits], abs=1e-5)
+    entropy = [float(entropies(row[None])[0]) for row in context.position_scores()]
+    assert list(map(float, page.locator(f"{STRIP} small").all_inner_texts()[:-1])) == pytest.approx(entropy, rel=0.06)
+    assert view_data(page, STRIP)["values"][:-1] == pytest.approx([min(bits / 12, 1) for bits in entropy], abs=1e-5)
     assert f"Top predictions: {context.tokenizer.tokens([best])[0]} " in readout
     assert f"{-float(context.position_scores()[1][context.ids[1]]) / math.log(2):.2g}"[:3] in readout
 

@@ -101,9 +101,13 @@ def test_the_warmup_runs_once(monkeypatch):
 IMPORT_ORDER = """
 import sys
 from seq2see.core import cuda_warmup
+
+def log(step):
+    print(step, *[name for name in ("torch", "seq2see.api") if name in sys.modules])
+
 cuda_warmup.run_in_background = lambda work: work()
-cuda_warmup.create_cuda_context = lambda: print("context", *[name for name in ("torch", "seq2see.api") if name in sys.modules])
-cuda_warmup.warm_up_cuda = lambda: print("warmup", *[name for name in ("torch", "seq2see.api") if name in sys.modules])
+cuda_warmup.create_cuda_context = lambda: log("context")
+cuda_warmup.warm_up_cuda = lambda: log("warmup")
 from seq2see.cli.app import run
 print(run(["train", *sys.argv[1:]]))
 """

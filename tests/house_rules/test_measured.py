@@ -41,18 +41,18 @@ class TestBlocks:
         assert measured.fill_markers(page(kind, name), chinese) == page(kind, name, "尚未测量。")
 
     def test_differences_come_from_the_source(self, store):
-        told = measured.fill_markers(page("difference", "encoder-to-gpt"), english)
-        assert "`TransformerEncoder.forward` → `GPTDecoder.forward`" in told
+        diff = measured.fill_markers(page("difference", "encoder-to-gpt"), english)
+        assert "`TransformerEncoder.forward` → `GPTDecoder.forward`" in diff
         assert (
             "\n-     self_attention_mask = document_mask(text, text) if isinstance(text, PackedSequences) else padding_mask(text)"
-            in told
+            in diff
         )
         assert (
             "\n+     self_attention_mask = causal_document_mask(text) if isinstance(text, PackedSequences) else causal_mask()"
-            in told
+            in diff
         )
-        assert "\n          vectors = block(vectors, valid, self_attention_mask, layout)" in told
-        assert '"""' not in told
+        assert "\n          vectors = block(vectors, valid, self_attention_mask, layout)" in diff
+        assert '"""' not in diff
 
     def test_filling_twice_changes_nothing_and_the_rest_of_a_page_stays(self, store):
         store("speed", rows=[{"name": "x", "value": 3}])
@@ -130,7 +130,7 @@ class TestTable:
         assert lines[0].count("|") == lines[1].count("|") == lines[2].count("|") == 11
         assert lines[2] == "| a | 1,061,888 | 900 | 72 | 98.8 | 91.2 | 7.0 | 5.0 | 0.0 | 0.083 |"
         assert lines[3] == "| b | 1,061,888 | 900 | 72 | 2.0 | – | – | – | – | – |"
-        assert "| a |" not in measured.pocket_table(english, only="b")
+        assert "| a |" not in measured.pocket_table(english, prefix="b")
 
 
 class TestExamplesAndSignatures:

@@ -43,14 +43,14 @@ LABELS = ("O", "坏", "good")
 
 
 def random_encoder_model(case: str, kind: str = "bpe") -> StoredModel:
-    """A model that learned nothing; no bias is 0 and no norm 1, so that whatever is forgotten shows."""
+    """A model that is random; no bias is 0 and no norm weight is 1, so that a missing weight is noticed."""
     chosen, changes = recipe(case.split(",")[0]), CASES[case]
     if "encoder" in changes:
         chosen = chosen.with_(**{"encoder.kind": "transformer"})
     settings = chosen.with_(**BERT).with_(**SMALL).with_(**{k: v for k, v in changes.items() if k != "encoder"}).model
-    both, blanks = train_tokenizer(KINDS[kind], TEXTS), settings.target.kind.startswith("masked-tokens")
-    both = add_mask_token(both) if blanks else both
-    tokenizers = Tokenizers(both, both, () if blanks else LABELS)
+    both, is_masked = train_tokenizer(KINDS[kind], TEXTS), settings.target.kind.startswith("masked-tokens")
+    both = add_mask_token(both) if is_masked else both
+    tokenizers = Tokenizers(both, both, () if is_masked else LABELS)
     module = fresh_model(settings, tokenizers.sizes, "xavier", seed=1)
     random = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -75,22 +75,22 @@ def test_every_score_is_the_same_there_and_when_read_back(case, kind, tmp_path):
     stored = random_encoder_model(case, kind)
     write_bert(stored, tmp_path / "hf")
     architecture = bert_layout(stored.config.model)
-    theirs = getattr(transformers, architecture).from_pretrained(tmp_path / "hf").eval()
-    fed = AutoTokenizer.from_pretrained(tmp_path / "hf")(READ, padding=True, return_tensors="pt")
+    reference = getattr(transformers, architecture).from_pretrained(tmp_path / "hf").eval()
+    inputs = AutoTokenizer.from_pretrained(tmp_path / "hf")(READ, padding=True, return_tensors="pt")
     rows = [[BOS, *stored.tokenizers.source.encode(text), EOS] for text in READ]
     lengths = [len(row) for row in rows]
-    assert [ids[:length].tolist() for ids, length in zip(fed["input_ids"], lengths, strict=True)] == rows
-    assert fed["attention_mask"].sum(1).tolist() == lengths
-    expected, found = theirs(**fed), scores(stored, rows)
-    told = expected.prediction_logits if "prediction_logits" in expected else expected.logits
+    assert [ids[:length].tolist() for ids, length in zip(inputs["input_ids"], lengths, strict=True)] == rows
+    assert inputs["attention_mask"].sum(1).tolist() == lengths
+    expected, found = reference(**inputs), scores(stored, rows)
+    logits = expected.prediction_logits if "prediction_logits" in expected else expected.logits
     first = int("seq_relationship_logits" in expected)
     if first:
         assert_close(found[:, 0, :2], expected.seq_relationship_logits.flip(-1), rtol=0, atol=1e-4)
-    if told.dim() == 2:
-        assert_close(found[:, 0], told, rtol=0, atol=1e-4)
+    if logits.dim() == 2:
+        assert_close(found[:, 0], logits, rtol=0, atol=1e-4)
     else:
         for row, length in enumerate(lengths):
-            assert_close(found[row, first:length], told[row, first:length], rtol=0, atol=1e-4)
+            assert_close(found[row, first:length], logits[row, first:length], rtol=0, atol=1e-4)
     back = read_model(tmp_path / "hf", torch.device("cpu"))
     again = [[BOS, *back.tokenizers.source.encode(text), EOS] for text in READ]
     assert again == rows  # our own numbers go out and come back unchanged
@@ -103,12 +103,12 @@ def test_masks_are_tokenized_alike(tmp_path):
     write_bert(stored, tmp_path / "hf")
     text = "the [MASK] sat on[MASK] mat"
     actual, back = Predictor(stored), load(tmp_path / "hf")
-    seen = actual.task.preprocess(stored, text).ids
-    assert AutoTokenizer.from_pretrained(tmp_path / "hf")(text)["input_ids"] == seen
-    assert back.task.preprocess(back.stored, text).ids == seen
-    assert seen.count(stored.tokenizers.source.mask_id) == 2
-    for one, other in zip(actual(text).candidates, back(text).candidates, strict=True):
-        assert [choice.text for choice in one] == [choice.text for choice in other]
+    ids = actual.task.preprocess(stored, text).ids
+    assert AutoTokenizer.from_pretrained(tmp_path / "hf")(text)["input_ids"] == ids
+    assert back.task.preprocess(back.stored, text).ids == ids
+    assert ids.count(stored.tokenizers.source.mask_id) == 2
+    for first, second in zip(actual(text).candidates, back(text).candidates, strict=True):
+        assert [choice.text for choice in first] == [choice.text for choice in second]
 
 
 @pytest.mark.parametrize("name", [name for name, (_, changes) in SHAPES.items() if "more" not in changes])
@@ -125,7 +125,7 @@ def test_pretrained_weights_round_trip(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, changes, told",
+    "name, changes, message",
     [
         ("fill", {}, r"source\.embedding\.kind=tokens.*fill-bert"),
         ("fill-bert", {"encoder.norm_order": "pre"}, r"encoder\.norm_order=pre"),
@@ -140,8 +140,8 @@ def test_pretrained_weights_round_trip(name, tmp_path):
     ],
     ids=str,
 )
-def test_what_cannot_be_held_is_refused_by_the_name_of_its_setting(name, changes, told):
-    with pytest.raises(UserError, match=told):
+def test_what_cannot_be_held_is_refused_by_the_name_of_its_setting(name, changes, message):
+    with pytest.raises(UserError, match=message):
         bert_layout(recipe(name).with_(**changes).model)
 
 
@@ -159,5 +159,5 @@ def test_the_example_that_is_shown_works(tmp_path, capsys):
     assert "BertForPreTraining" in FORMATS["hf"].notes(stored)[0]
     exec(compile(FORMATS["hf"].example(stored, tmp_path / "hf"), "example", "exec"), {})
     assert "tensor" in capsys.readouterr().out
-    told = json.loads((tmp_path / "hf" / "config.json").read_text())
-    assert told["architectures"] == ["BertForPreTraining"]
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert config["architectures"] == ["BertForPreTraining"]

@@ -1,4 +1,4 @@
-"""BERT folders as a user meets them: blanks are filled, texts get vectors, and what does not fit is told by name."""
+"""BERT folders as a user meets them: masked tokens are filled, texts get vectors, and what does not fit is reported by name."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def test_vectors_are_of_length_one_and_stand_in_the_order_of_the_texts(body, tmp
     assert "an empty text has an embedding of zeros" in capsys.readouterr().err
     assert run(["embed", str(body), "--json", "我有一支笔"]) == 0
     captured = capsys.readouterr()
-    told = json.loads(captured.out)
+    output = json.loads(captured.out)
     assert "an empty text" not in captured.err
-    assert told["text"] == "我有一支笔"
-    assert len(told["embedding"]) == 24
+    assert output["text"] == "我有一支笔"
+    assert len(output["embedding"]) == 24
 
 
 def test_an_invisible_text_has_a_zero_embedding(body, capsys):
@@ -104,21 +104,21 @@ def test_a_masked_language_model_embeds_texts_too(fill):
 def test_the_pooling_config_is_followed(body):
     mean = load(body).embed(["the cat"])
     (body / "1_Pooling").mkdir()
-    told = body / "1_Pooling" / "config.json"
-    told.write_text(json.dumps({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}))
+    pooling_config = body / "1_Pooling" / "config.json"
+    pooling_config.write_text(json.dumps({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}))
     (body / "sentence_bert_config.json").write_text('{"max_seq_length": 12}')
     model = load(body)
     assert model.config.model.source.max_tokens == 10
     first = model.embed(["the cat"])
     assert np.abs(first - mean).max() > 0.01
-    for most in (3, 1000, "12", True):  # too few for a text, more than there are places, or no number at all
-        (body / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": most}))
+    for max_length in (3, 1000, "12", True):  # too few for a text, more than there are places, or no number at all
+        (body / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": max_length}))
         assert load(body).config.model.source.max_tokens == 38
     (body / "sentence_bert_config.json").write_text("[]")
     assert load(body).config.model.source.max_tokens == 38
     both = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}
     for strange in ({"pooling_mode_max_tokens": True}, {"pooling_mode": "lasttoken"}, both):
-        told.write_text(json.dumps(strange))
+        pooling_config.write_text(json.dumps(strange))
         with pytest.raises(UserError, match=" with ".join(strange)):
             load(body)
 
@@ -128,10 +128,10 @@ def test_a_config_that_names_no_architecture_is_of_a_body_alone(body):
     assert read_pretrained(body).settings.target.kind == "embedding"
 
 
-@pytest.mark.parametrize("name, longest", [("fill", 38), ("fill and pairs", 37)])
-def test_what_stands_around_texts_has_room_too(tmp_path, name, longest):
+@pytest.mark.parametrize("name, max_tokens", [("fill", 38), ("fill and pairs", 37)])
+def test_what_stands_around_texts_has_room_too(tmp_path, name, max_tokens):
     bert_folder(tmp_path / "it", name)
-    assert read_pretrained(tmp_path / "it").settings.source.max_tokens == longest
+    assert read_pretrained(tmp_path / "it").settings.source.max_tokens == max_tokens
 
 
 def test_models_without_embeddings_are_refused(body, tmp_path, capsys):
@@ -173,7 +173,7 @@ def test_unused_heads_are_ignored(fill):
 
 
 @pytest.mark.parametrize(
-    "changes, told",
+    "changes, message",
     [
         ({"hidden_act": "silu"}, "hidden_act='silu'"),
         ({"position_embedding_type": "relative_key"}, "relative_key"),
@@ -190,9 +190,9 @@ def test_unused_heads_are_ignored(fill):
     ],
     ids=str,
 )
-def test_unsupported_configs_are_refused_by_name(fill, changes, told):
+def test_unsupported_configs_are_refused_by_name(fill, changes, message):
     change_config(fill, **changes)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         read_pretrained(fill)
 
 
@@ -216,5 +216,7 @@ def test_a_text_with_several_labels_is_refused(tmp_path):
 def test_a_vocabulary_without_what_controls_is_refused(fill, name):
     path = fill / "tokenizer.json"
     path.write_text(path.read_text(encoding="utf-8").replace(name, f"{name[:-1]}2]"), encoding="utf-8")
-    with pytest.raises(UserError, match=rf"{re.escape(name)}.*Put the tokenizer of this model beside its weights"):
+    with pytest.raises(
+        UserError, match=rf"{re.escape(name)}.*Put the tokenizer of this model into the folder of its weights"
+    ):
         read_pretrained(fill)

@@ -39,7 +39,7 @@ KINDS = {
 SMALL = {"decoder.width": 24, "decoder.depth": 2, "decoder.heads": 4, "target.max_tokens": 32}
 CASES = {
     "write": {},
-    "write, plain looks, head of its own": {"decoder.bias": False, "target.head": "untied-no-bias"},
+    "write, no bias, head of its own": {"decoder.bias": False, "target.head": "untied-no-bias"},
     "write, no positions, gelu": {
         "target.embedding.positions": "none",
         "decoder.activation": "gelu",
@@ -59,7 +59,7 @@ CASES = {
 
 
 def random_language_model(case: str, kind: str = "characters", **decoding) -> StoredModel:
-    """A language model that learned nothing; no bias is 0 and no norm 1, so that whatever is forgotten shows."""
+    """A language model that is random; no bias is 0 and no norm weight is 1, so that a missing weight is noticed."""
     settings = recipe(case.split(",")[0]).with_(**SMALL).with_(**CASES[case]).model
     both = train_tokenizer(KINDS[kind], TEXTS)
     module = fresh_model(settings, (len(both), len(both)), "xavier", seed=1)
@@ -74,22 +74,22 @@ def random_language_model(case: str, kind: str = "characters", **decoding) -> St
 
 @torch.inference_mode()
 def scores(module, rows: list[list[int]]) -> torch.Tensor:
-    fed = Sequences.of(rows)
-    return module(Batch(None, fed, fed.values, torch.arange(len(rows))))
+    inputs = Sequences.of(rows)
+    return module(Batch(None, inputs, inputs.values, torch.arange(len(rows))))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_score_is_the_same_there_and_back_again(case, tmp_path):
     stored = random_language_model(case)
     write_causal(stored, tmp_path / "hf")
-    theirs, tokenizer = (each.from_pretrained(tmp_path / "hf") for each in (AutoModelForCausalLM, AutoTokenizer))
+    reference, tokenizer = (each.from_pretrained(tmp_path / "hf") for each in (AutoModelForCausalLM, AutoTokenizer))
     text = "the cat 我有一支笔 sat"
     ids = [BOS, *stored.tokenizers.target.encode(text)]
     assert tokenizer(text).input_ids == ids
     assert tokenizer.decode(ids, skip_special_tokens=True) == text
     expected = scores(stored.module, [ids])
     with torch.inference_mode():
-        assert_close(theirs(torch.tensor([ids])).logits, expected, rtol=0, atol=1e-4)
+        assert_close(reference(torch.tensor([ids])).logits, expected, rtol=0, atol=1e-4)
     back = read_model(tmp_path / "hf", torch.device("cpu"))
     assert back.tokenizers.target.encode(text) == ids[1:]
     assert_close(scores(back.module, [ids]), expected, rtol=0, atol=1e-4)
@@ -100,11 +100,11 @@ def test_every_score_is_the_same_there_and_back_again(case, tmp_path):
 def test_answers_are_the_same_there_and_back_again(case, kind, tmp_path):
     stored = random_language_model(case, kind)
     write_causal(stored, tmp_path / "hf")
-    theirs, tokenizer = (each.from_pretrained(tmp_path / "hf") for each in (AutoModelForCausalLM, AutoTokenizer))
+    reference, tokenizer = (each.from_pretrained(tmp_path / "hf") for each in (AutoModelForCausalLM, AutoTokenizer))
     texts = ["the cat", "我有一支笔，", "def f"]
     actual = Model(stored).predict(texts)
     read = tokenizer(texts, return_tensors="pt", padding=True)
-    found = tokenizer.batch_decode(theirs.generate(**read), skip_special_tokens=True)
+    found = tokenizer.batch_decode(reference.generate(**read), skip_special_tokens=True)
     assert found == [each.text.replace("<unk>", "") for each in actual]  # they leave out what we show
     assert [each.text for each in load(tmp_path / "hf").predict(texts)] == [each.text for each in actual]
 
@@ -117,8 +117,8 @@ def test_a_foreign_folder_goes_out_as_it_came_in(name, tmp_path):
     came, went = (load_file(tmp_path / side / "model.safetensors") for side in ("in", "out"))
     assert came.keys() == went.keys()
     assert all(torch.equal(came[weight], went[weight]) for weight in came)
-    told = [json.loads((tmp_path / side / "config.json").read_text()) for side in ("in", "out")]
-    changed = {key for key, value in told[1].items() if told[0].get(key, value) != value}
+    configs = [json.loads((tmp_path / side / "config.json").read_text()) for side in ("in", "out")]
+    changed = {key for key, value in configs[1].items() if configs[0].get(key, value) != value}
     assert changed <= {"dtype", "attn_pdrop", "bos_token_id", "n_inner"}
     assert {path.name: sha256(path) for path in (tmp_path / "in").iterdir()} == before
 
@@ -140,7 +140,7 @@ def test_what_is_printed_runs(tmp_path, monkeypatch, capsys):
     assert run(["export", "mine", "--to", "hf"]) == 0
     printed = capsys.readouterr().out
     assert "The layout is that of GPT2LMHeadModel." in printed
-    assert "the head became a matrix of its own" in printed
+    assert "the head became untied" in printed
     assert "a table of 32 rows" in printed
     exec(compile(printed.split("\n\n", 1)[1], "example", "exec"), {})
     assert capsys.readouterr().out.startswith("our text")  # there is no y in what it learned from
@@ -157,17 +157,17 @@ def test_what_the_page_shows_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_settings_of_decoding_go_along(tmp_path):
-    ways = {"do_sample": True, "temperature": 0.7, "max_new_tokens": 99, "repetition_penalty": 1.2}
-    write_causal(random_language_model("write", **ways), tmp_path / "hf")
-    told = json.loads((tmp_path / "hf" / "generation_config.json").read_text())
-    assert (told["do_sample"], told["temperature"], told["suppress_tokens"]) == (True, 0.7, [0, 1])
-    assert (told["max_new_tokens"], told["repetition_penalty"]) == (16, 1.2)  # half of the window
+    settings = {"do_sample": True, "temperature": 0.7, "max_new_tokens": 99, "repetition_penalty": 1.2}
+    write_causal(random_language_model("write", **settings), tmp_path / "hf")
+    generation = json.loads((tmp_path / "hf" / "generation_config.json").read_text())
+    assert (generation["do_sample"], generation["temperature"], generation["suppress_tokens"]) == (True, 0.7, [0, 1])
+    assert (generation["max_new_tokens"], generation["repetition_penalty"]) == (16, 1.2)  # half of the window
     decoding = load(tmp_path / "hf").config.decoding
     assert (decoding.do_sample, decoding.temperature, decoding.max_new_tokens) == (True, 0.7, 16)
 
 
 @pytest.mark.parametrize(
-    "name, changes, told",
+    "name, changes, message",
     [
         ("write-alibi", {}, r"positions=alibi.*learned or sinusoidal or none"),
         ("write-lstm", {}, r"decoder\.kind=recurrent"),
@@ -181,8 +181,8 @@ def test_settings_of_decoding_go_along(tmp_path):
     ],
     ids=str,
 )
-def test_what_cannot_be_held_is_refused_by_the_name_of_its_setting(name, changes, told):
-    with pytest.raises(UserError, match=told):
+def test_what_cannot_be_held_is_refused_by_the_name_of_its_setting(name, changes, message):
+    with pytest.raises(UserError, match=message):
         causal_layout(recipe(name).with_(**changes).model)
 
 

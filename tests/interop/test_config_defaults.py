@@ -18,7 +18,7 @@ SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediat
 
 
 class Shapes:
-    """Weights of which only the shapes are known."""
+    """A tensor reader with shapes only."""
 
     location = ""
 
@@ -26,37 +26,37 @@ class Shapes:
         self._shapes = shapes
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Those that were told."""
+        """The shapes that were passed."""
         return self._shapes
 
     def read(self, name: str) -> Tensor:
-        """Nobody asks for numbers here."""
+        """Raise an error: no tensor is read in these tests."""
         raise AssertionError(name)
 
 
 def partial_config(config: Any, *names: str) -> JsonConfig:
-    """A `config.json` that says so much and no more."""
+    """A `config.json` with these keys only."""
     return JsonConfig({name: getattr(config, name) for name in names}, "")
 
 
 @pytest.mark.parametrize("make", [ViTConfig, DeiTConfig])
 def test_vit(tmp_path: Path, make):
-    theirs, actual = make(), hugging_face_vit(tmp_path, partial_config(make, "model_type"), Shapes())
+    reference, actual = make(), hugging_face_vit(tmp_path, partial_config(make, "model_type"), Shapes())
     stack, image = actual.settings.encoder, actual.settings.source
-    assert (image.image_size, image.embedding.size) == (theirs.image_size, theirs.patch_size)
-    assert (image.channels, stack.activation) == (theirs.num_channels, HF_ACTIVATIONS[theirs.hidden_act])
-    assert (stack.width, stack.depth, stack.heads) == tuple(getattr(theirs, name) for name in SIZES[:3])
-    assert (stack.feed_forward_width, stack.norm_eps) == (theirs.intermediate_size, theirs.layer_norm_eps)
-    assert stack.dropout == theirs.hidden_dropout_prob
+    assert (image.image_size, image.embedding.size) == (reference.image_size, reference.patch_size)
+    assert (image.channels, stack.activation) == (reference.num_channels, HF_ACTIVATIONS[reference.hidden_act])
+    assert (stack.width, stack.depth, stack.heads) == tuple(getattr(reference, name) for name in SIZES[:3])
+    assert (stack.feed_forward_width, stack.norm_eps) == (reference.intermediate_size, reference.layer_norm_eps)
+    assert stack.dropout == reference.hidden_dropout_prob
 
 
 def test_the_pixels_of_deit(tmp_path: Path):
-    theirs, config = DeiTImageProcessor(), partial_config(DeiTConfig, "model_type")
+    reference, config = DeiTImageProcessor(), partial_config(DeiTConfig, "model_type")
     actual = hugging_face_vit(tmp_path, config, Shapes())
-    assert (actual.mean, actual.std) == IMAGENET  # as it was published; nothing is said at all
+    assert (actual.mean, actual.std) == IMAGENET  # as it was published; without any file
     (tmp_path / "preprocessor_config.json").write_text('{"do_normalize": true}')
     actual = hugging_face_vit(tmp_path, config, Shapes())
-    assert (list(actual.mean), list(actual.std)) == (list(theirs.image_mean), list(theirs.image_std))
+    assert (list(actual.mean), list(actual.std)) == (list(reference.image_mean), list(reference.image_std))
 
 
 def test_pixels_that_are_only_brought_between_0_and_1(tmp_path: Path):
@@ -92,28 +92,28 @@ def test_timms_heads(name, width, heads):
 
 
 def test_bert(tmp_path: Path):
-    theirs = BertConfig()
-    stack = bert_settings(partial_config(theirs, *SIZES), tmp_path).encoder
-    assert stack.activation == HF_ACTIVATIONS[theirs.hidden_act]
-    assert (stack.norm_eps, stack.dropout) == (theirs.layer_norm_eps, theirs.hidden_dropout_prob)
+    reference = BertConfig()
+    stack = bert_settings(partial_config(reference, *SIZES), tmp_path).encoder
+    assert stack.activation == HF_ACTIVATIONS[reference.hidden_act]
+    assert (stack.norm_eps, stack.dropout) == (reference.layer_norm_eps, reference.hidden_dropout_prob)
 
 
 def test_gpt2():
-    theirs = GPT2Config()
-    actual = gpt2_settings(partial_config(theirs, "n_embd", "n_layer", "n_head", "n_positions"), ())
+    reference = GPT2Config()
+    actual = gpt2_settings(partial_config(reference, "n_embd", "n_layer", "n_head", "n_positions"), ())
     stack = actual.decoder
     assert (stack.activation, stack.feed_forward_width) == (
-        HF_ACTIVATIONS[theirs.activation_function],
-        4 * theirs.n_embd,
+        HF_ACTIVATIONS[reference.activation_function],
+        4 * reference.n_embd,
     )
-    assert (stack.norm_eps, stack.dropout) == (theirs.layer_norm_epsilon, theirs.resid_pdrop)
-    assert (actual.target_text.head == "tied") == theirs.tie_word_embeddings
+    assert (stack.norm_eps, stack.dropout) == (reference.layer_norm_epsilon, reference.resid_pdrop)
+    assert (actual.target_text.head == "tied") == reference.tie_word_embeddings
 
 
 def test_llama():
-    theirs = LlamaConfig()
-    actual = llama_settings(partial_config(theirs, *SIZES), ())
+    reference = LlamaConfig()
+    actual = llama_settings(partial_config(reference, *SIZES), ())
     stack = actual.decoder
     assert (stack.kv_heads, stack.bias) == (0, False)
-    assert (stack.norm_eps, stack.rope_theta) == (theirs.rms_norm_eps, theirs.rope_parameters["rope_theta"])
-    assert (actual.target_text.head == "tied") == theirs.tie_word_embeddings
+    assert (stack.norm_eps, stack.rope_theta) == (reference.rms_norm_eps, reference.rope_parameters["rope_theta"])
+    assert (actual.target_text.head == "tied") == reference.tie_word_embeddings

@@ -45,8 +45,8 @@ def engine(order: str) -> Ct2Engine:
 @pytest.mark.parametrize("order", ["pre", "post"])
 def test_200_sentences_get_the_same_answers(order, num_beams):
     decoding = Decoding(max_new_tokens=40, num_beams=num_beams)
-    theirs = engine(order).translate(encode_texts(trained_translator(order), held_out_sentences()), decoding)
-    assert_same_answers(trained_translator(order), best_tokens(own_answers(order, decoding)), best_tokens(theirs))
+    reference = engine(order).translate(encode_texts(trained_translator(order), held_out_sentences()), decoding)
+    assert_same_answers(trained_translator(order), best_tokens(own_answers(order, decoding)), best_tokens(reference))
 
 
 SETTINGS = [
@@ -68,10 +68,10 @@ SETTINGS = [
 def test_every_setting_means_the_same_in_both(settings):
     model, decoding = trained_translator("post"), Decoding(**{"max_new_tokens": 20} | settings)
     actual = own_answers("post", decoding, FEW)
-    theirs = engine("post").translate(encode_texts(model, held_out_sentences(FEW)), decoding)
-    assert [len(answers) for answers in theirs] == [decoding.num_return_sequences] * len(actual)
+    reference = engine("post").translate(encode_texts(model, held_out_sentences(FEW)), decoding)
+    assert [len(answers) for answers in reference] == [decoding.num_return_sequences] * len(actual)
     forbids = decoding.min_new_tokens or decoding.no_repeat_ngram_size
-    for own, other in zip(actual, theirs, strict=True):
+    for own, other in zip(actual, reference, strict=True):
         assert [each.tokens for each in own] == [each.tokens for each in other]
         assert [each.finished for each in own] == [each.finished for each in other]
         if not forbids:  # what is forbidden before the softmax raises the scores of the rest
@@ -115,10 +115,10 @@ def test_what_it_cannot_follow_is_refused(settings, named):
 
 def test_int8_gives_mostly_the_same_answers():
     decoding = Decoding(max_new_tokens=40)
-    theirs = Ct2Engine(trained_translator("post"), "int8", 1).translate(
+    reference = Ct2Engine(trained_translator("post"), "int8", 1).translate(
         encode_texts(trained_translator("post"), held_out_sentences()), decoding
     )
-    same = sum(a == b for a, b in zip(best_tokens(own_answers("post", decoding)), best_tokens(theirs), strict=True))
+    same = sum(a == b for a, b in zip(best_tokens(own_answers("post", decoding)), best_tokens(reference), strict=True))
     assert 100 < same < 200  # it is another arithmetic, so that not all can be the same
 
 
@@ -130,7 +130,7 @@ def test_a_precision_without_hardware_is_refused():
 
 
 def test_more_tokens_than_positions_are_refused():
-    with pytest.raises(UserError, match="1024 tokens, and 1025"):
+    with pytest.raises(UserError, match="1024 tokens, but 1025"):
         engine("post").translate([[5, 2]], Decoding(max_new_tokens=1025))
     with pytest.raises(UserError, match="1030 are"):
         engine("post").translate([[5] * 1029 + [2]], Decoding(max_new_tokens=5))
@@ -143,11 +143,11 @@ def test_answers_come_in_the_order_of_the_sources():
     assert best_tokens(together)[::9] == best_tokens(alone)
 
 
-def their_logits(folder: Path, pieces: list[str], steps: int) -> tuple[list[str], torch.Tensor]:
-    """What CTranslate2 says greedily, and its scores at every step."""
+def ct2_logits(folder: Path, source: list[str], steps: int) -> tuple[list[str], torch.Tensor]:
+    """The greedy output of CTranslate2, and its scores at every step."""
     translator = ctranslate2.Translator(str(folder), intra_threads=1)
     options = {"beam_size": 1, "min_decoding_length": 0, "max_decoding_length": steps, "return_end_token": True}
-    result = translator.translate_batch([pieces], return_logits_vocab=True, **options)[0]
+    result = translator.translate_batch([source], return_logits_vocab=True, **options)[0]
     return result.hypotheses[0], torch.from_numpy(np.array([np.array(each) for each in result.logits[0]]))
 
 
@@ -157,10 +157,10 @@ def assert_same_logits(model, tmp_path: Path) -> None:
     text = held_out_sentences()[0]
     sides = ["shared"] * 2 if model.tokenizers.shared else ["source", "target"]
     source, target = (json.loads((folder / f"{side}_vocabulary.json").read_text(encoding="utf-8")) for side in sides)
-    said, scores = their_logits(folder, [source[number] for number in model.tokenizers.source.encode(text)], 7)
-    tokens = [target.index(piece) for piece in said]
+    generated, scores = ct2_logits(folder, [source[number] for number in model.tokenizers.source.encode(text)], 7)
+    tokens = [target.index(token) for token in generated]
     actual = logits(model, encode_texts(model, [text])[0], tokens[:-1])
-    actual[:, :2] = -1e9  # <pad> and <bos> are never said
+    actual[:, :2] = -1e9  # <pad> and <bos> are never generated
     torch.testing.assert_close(scores, actual, rtol=0, atol=1e-4)
     assert tokens == actual.argmax(-1).tolist()
 
@@ -190,8 +190,8 @@ def test_learned_positions_beyond_the_last_repeat_it(tmp_path):
     model = random_model(small_settings(both, "learned", width=8, heads=2, depth=1), both)
     write_ct2(model, tmp_path / "ct2")
     long = [both.source.encode("a")[0]] * 600
-    pieces = json.loads((tmp_path / "ct2" / "shared_vocabulary.json").read_text(encoding="utf-8"))
-    _, scores = their_logits(tmp_path / "ct2", [pieces[number] for number in long], 1)
+    vocabulary = json.loads((tmp_path / "ct2" / "shared_vocabulary.json").read_text(encoding="utf-8"))
+    _, scores = ct2_logits(tmp_path / "ct2", [vocabulary[number] for number in long], 1)
     actual = logits(model, [*long, 2], [])
     torch.testing.assert_close(scores[0, 2:], actual[0, 2:], rtol=0, atol=1e-4)
 

@@ -84,19 +84,19 @@ def test_nothing_is_written_over(workspace, capsys):
 
 
 @pytest.mark.parametrize(
-    "arguments, told",
+    "arguments, message",
     [
-        (["mine", "--to", "htf"], "There is no form to export to 'htf'. Did you mean 'hf'?"),
+        (["mine", "--to", "htf"], "There is no export format 'htf'. Did you mean 'hf'?"),
         (["mien", "--to", "hf"], "Did you mean 'runs/mine'?"),
         (["mine"], "--to"),
         (["begun", "--to", "hf"], "not finished"),
     ],
 )
-def test_mistakes_are_reported(arguments, told, workspace, capsys):
+def test_mistakes_are_reported(arguments, message, workspace, capsys):
     (workspace / "runs" / "begun").mkdir()
     (workspace / "runs" / "begun" / "recipe.toml").touch()
     assert run(["export", *arguments]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["ct2", "hf", "onnx"])
@@ -221,10 +221,10 @@ def test_notes_name_the_differences():
     settings = small_settings(both, width=8, heads=2, depth=1)
     decoding = {"num_beams": 4, "length_penalty": {"kind": "gnmt"}, "repetition_penalty": 1.2}
     model = stored_model(settings, both, random_model(settings, both).module, **decoding)
-    told = " ".join(FORMATS["hf"].notes(model))
-    assert f"counted from {len(both.source):,}" in told
-    assert "GNMT" in told
-    assert "repetition_penalty" in told
+    notes = " ".join(FORMATS["hf"].notes(model))
+    assert f"begin at {len(both.source):,}" in notes
+    assert "GNMT" in notes
+    assert "repetition_penalty" in notes
     assert "length_penalty.kind=gnmt" in " ".join(FORMATS["ct2"].notes(model))
     assert FORMATS["ct2"].notes(trained_translator("post")) == []
 

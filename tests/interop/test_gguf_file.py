@@ -22,7 +22,7 @@ from seq2see.sequences.tokenizers import BOS, EOS, PAD
 gguf = pytest.importorskip("gguf")
 
 LLAMA = "llama, grouped, tied, other angles"
-BACK = {theirs: actual for actual, theirs in TENSOR_NAMES.items()}
+BACK = {reference: actual for actual, reference in TENSOR_NAMES.items()}
 
 
 def interleave_pairs(weight: torch.Tensor, heads: int) -> torch.Tensor:
@@ -60,11 +60,11 @@ def write_gguf(path: Path, folder: Path, model, **changes) -> None:
         if part in heads:
             weight = interleave_pairs(weight, heads[part])
         if location[:2] == ["model", "layers"]:
-            theirs = f"blk.{location[2]}.{BACK['.'.join([*location[3:], part])]}.{ending}"
+            reference = f"blk.{location[2]}.{BACK['.'.join([*location[3:], part])]}.{ending}"
         else:
-            theirs = f"{BACK['.'.join([*location, part])]}.{ending}"
-        writer.add_tensor(theirs, weight.to(changes.get("kinds", {}).get(name, weight.dtype)).numpy())
-    for name, value in changes.get("told", {}).items():
+            reference = f"{BACK['.'.join([*location, part])]}.{ending}"
+        writer.add_tensor(reference, weight.to(changes.get("kinds", {}).get(name, weight.dtype)).numpy())
+    for name, value in changes.get("metadata", {}).items():
         {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}[type(value)](name, value)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -75,8 +75,8 @@ def write_gguf(path: Path, folder: Path, model, **changes) -> None:
 @torch.inference_mode()
 @pytest.mark.parametrize("name", [LLAMA, "llama"])
 def test_logits_match_transformers(name, tmp_path):
-    theirs = causal_folder(tmp_path / "it", name)
-    write_gguf(tmp_path / "it.gguf", tmp_path / "it", theirs)
+    reference = causal_folder(tmp_path / "it", name)
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", reference)
     actual = read_gguf(tmp_path / "it.gguf")
     numbers = actual.tokenizer.id_map
     assert numbers.bos_id == 0  # what ends a text stands before the next
@@ -84,7 +84,7 @@ def test_logits_match_transformers(name, tmp_path):
     fed = Sequences.of([[BOS, *ids]])
     there = [place for place, number in enumerate(numbers.original_ids) if number is not None]
     found = actual.module(Batch(None, fed, fed.values, torch.arange(1)))[0][:, there]
-    expected = theirs(torch.tensor([[0, *(numbers.original_ids[each] for each in ids)]])).logits[0]
+    expected = reference(torch.tensor([[0, *(numbers.original_ids[each] for each in ids)]])).logits[0]
     assert_close(found, expected[:, [numbers.original_ids[place] for place in there]], rtol=0, atol=1e-4)
 
 
@@ -102,13 +102,13 @@ def test_a_token_that_is_always_put_first_begins_every_text(tmp_path):
 
 @pytest.mark.parametrize("pre, digits", [("gpt-2", False), ("default", False), ("smollm", True)])
 def test_texts_are_tokenized_as_the_file_says(pre, digits, tmp_path):
-    told = {"tokenizer.ggml.padding_token_id": 9}
-    write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA), pre=pre, told=told)
+    metadata = {"tokenizer.ggml.padding_token_id": 9}
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA), pre=pre, metadata=metadata)
     actual, text = read_gguf(tmp_path / "it.gguf").tokenizer, "the cat 我有 1234"
-    theirs = Tokenizer.from_file(str(tmp_path / "it" / "tokenizer.json"))
+    reference = Tokenizer.from_file(str(tmp_path / "it" / "tokenizer.json"))
     if digits:
-        theirs.pre_tokenizer = Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
-    assert [actual.id_map.original_ids[each] for each in actual.encode(text)] == theirs.encode(text).ids
+        reference.pre_tokenizer = Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
+    assert [actual.id_map.original_ids[each] for each in actual.encode(text)] == reference.encode(text).ids
     assert actual.decode(actual.encode(text)) == text
     assert (actual.id_map.original_ids[EOS], actual.id_map.original_ids[PAD]) == (3, 9)
 
@@ -120,16 +120,16 @@ def test_a_non_gguf_file_is_refused_with_a_remedy(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes, told",
+    "changes, message",
     [
-        ({"kind": "qwen2"}, r"this is of qwen2\. Give a file"),
+        ({"kind": "qwen2"}, r"this one is qwen2\. Give a file"),
         ({"pre": "llama-bpe"}, r"gpt2, llama-bpe\. Give the"),
         ({"pieces": "llama"}, r"llama, gpt-2\. Give the"),
     ],
 )
-def test_unsupported_features_are_reported(changes, told, tmp_path):
+def test_unsupported_features_are_reported(changes, message, tmp_path):
     write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA), **changes)
-    with pytest.raises(UserError, match=rf"it\.gguf.*{told}"):
+    with pytest.raises(UserError, match=rf"it\.gguf.*{message}"):
         read_gguf(tmp_path / "it.gguf")
 
 
@@ -140,27 +140,27 @@ def test_unusable_weights_are_reported_by_name(tmp_path):
         read_gguf(tmp_path / "it.gguf")
     model.model.norm.weight.data[1] = float("inf")
     write_gguf(tmp_path / "it.gguf", tmp_path / "it", model)
-    with pytest.raises(UserError, match=r"'model\.norm\.weight' holds something that is no finite number"):
+    with pytest.raises(UserError, match=r"'model\.norm\.weight' has a value that is not finite"):
         read_gguf(tmp_path / "it.gguf")
 
 
 @pytest.mark.parametrize(
-    "name, value, told",
+    "name, value, message",
     [
         ("llama.rope.dimension_count", 4, "head_dim=4"),
         ("llama.rope.scale_linear", 2.0, "rope_type='linear'"),
         ("llama.rope.scaling.type", "yarn", "rope_type='yarn'"),
     ],
 )
-def test_unsupported_rotary_embeddings_are_refused(name, value, told, tmp_path):
-    write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA), told={name: value})
-    with pytest.raises(UserError, match=rf"it\.gguf: We have no part for {told}"):
+def test_unsupported_rotary_embeddings_are_refused(name, value, message, tmp_path):
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA), metadata={name: value})
+    with pytest.raises(UserError, match=rf"it\.gguf: {message} is not supported"):
         read_gguf(tmp_path / "it.gguf")
 
 
 def test_default_rotary_metadata_is_accepted(tmp_path):
-    told = {"llama.rope.dimension_count": 6, "llama.rope.scale_linear": 1.0, "llama.rope.scaling.type": "none"}
-    write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA), told=told)
+    metadata = {"llama.rope.dimension_count": 6, "llama.rope.scale_linear": 1.0, "llama.rope.scaling.type": "none"}
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA), metadata=metadata)
     assert read_gguf(tmp_path / "it.gguf").settings.decoder.heads == 4
 
 
@@ -172,30 +172,30 @@ def test_a_non_gguf_file_is_refused(content, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "name, value, told",
+    "name, value, message",
     [
         (
             "intermediate_size",
             40,
             r".*gate_proj\.weight' is 35 x 24, but by its config it should be 40 x 24.*different models",
         ),
-        ("num_hidden_layers", 1, r"model\.layers\.1\..* has no place.*different models"),
+        ("num_hidden_layers", 1, r"model\.layers\.1\..* is not part of the model.*different models"),
         ("num_hidden_layers", 3, r"model\.layers\.2\..* is missing"),
     ],
 )
-def test_weights_that_do_not_fit_the_config_are_reported(name, value, told, tmp_path):
+def test_weights_that_do_not_fit_the_config_are_reported(name, value, message, tmp_path):
     model = causal_folder(tmp_path / "it", LLAMA)
     setattr(model.config, name, value)
     write_gguf(tmp_path / "it.gguf", tmp_path / "it", model)
-    with pytest.raises(UserError, match=rf"it\.gguf: The weight '{told}"):
+    with pytest.raises(UserError, match=rf"it\.gguf: The weight '{message}"):
         read_gguf(tmp_path / "it.gguf")
 
 
-@pytest.mark.parametrize("kept", [0.1, 0.5, 0.95])
-def test_a_truncated_file_is_refused(kept, tmp_path, capsys):
+@pytest.mark.parametrize("fraction", [0.1, 0.5, 0.95])
+def test_a_truncated_file_is_refused(fraction, tmp_path, capsys):
     write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA))
     whole = (tmp_path / "it.gguf").read_bytes()
-    (tmp_path / "it.gguf").write_bytes(whole[: int(kept * len(whole))])
+    (tmp_path / "it.gguf").write_bytes(whole[: int(fraction * len(whole))])
     assert run(["predict", str(tmp_path / "it.gguf"), "the cat"]) == 2
     assert "cannot be read" in capsys.readouterr().err
 

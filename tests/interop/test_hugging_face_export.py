@@ -64,7 +64,7 @@ def shift_of(model) -> int:
     return 0 if model.tokenizers.shared else len(model.tokenizers.source)
 
 
-def their_answers(order: str, **settings) -> list[tuple[int, ...]]:
+def reference_answers(order: str, **settings) -> list[tuple[int, ...]]:
     model, tokenizer = exported(order)
     inputs = tokenizer(held_out_sentences(), return_tensors="pt", padding=True)
     found = model.generate(**inputs, **settings)
@@ -79,7 +79,7 @@ def test_each_order_has_its_layout():
 @pytest.mark.parametrize("order", ["pre", "post"])
 def test_200_sentences_get_the_same_answers_greedily(order):
     actual = own_answers(order, Decoding(max_new_tokens=40))
-    assert_same_answers(trained_translator(order), best_tokens(actual), their_answers(order))
+    assert_same_answers(trained_translator(order), best_tokens(actual), reference_answers(order))
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_200_sentences_get_the_same_answers_greedily(order):
 )
 def test_200_sentences_get_the_same_answers_by_beam_search(order, settings):
     decoding = Decoding(max_new_tokens=40, num_beams=4, **settings)
-    told = generation_json(decoding, shift_of(trained_translator(order)))
-    theirs = their_answers(order, **{name: value for name, value in told.items() if value is not None})
-    assert_same_answers(trained_translator(order), best_tokens(own_answers(order, decoding)), theirs)
+    generation = generation_json(decoding, shift_of(trained_translator(order)))
+    reference = reference_answers(order, **{name: value for name, value in generation.items() if value is not None})
+    assert_same_answers(trained_translator(order), best_tokens(own_answers(order, decoding)), reference)
 
 
 @pytest.mark.parametrize("order", ["pre", "post"])
@@ -130,26 +130,28 @@ def test_tokens_of_two_vocabularies_are_never_confused():
 
 def assert_same_logits(model, folder: Path) -> str:
     write_seq2seq(model, folder)
-    theirs, tokenizer = opened(folder)
+    reference, tokenizer = opened(folder)
     inputs = tokenizer(held_out_sentences()[:3], return_tensors="pt", padding=True)
     source = Sequences.of(encode_texts(model, held_out_sentences()[:3]))
     assert torch.equal(inputs["input_ids"], source.values)
-    fed = torch.randint(3, len(model.tokenizers.target), (3, 7))
-    batch = Batch(source, Sequences(fed, torch.full((3,), 7)), torch.zeros_like(fed), torch.arange(3))
+    decoder_inputs = torch.randint(3, len(model.tokenizers.target), (3, 7))
+    batch = Batch(
+        source, Sequences(decoder_inputs, torch.full((3,), 7)), torch.zeros_like(decoder_inputs), torch.arange(3)
+    )
     with torch.inference_mode():
         actual = model.module(batch)
-        scores = theirs(**inputs, decoder_input_ids=fed + shift_of(model)).logits
-    assert scores[..., : shift_of(model)].lt(-1e8).all()  # the source's tokens are never said
+        scores = reference(**inputs, decoder_input_ids=decoder_inputs + shift_of(model)).logits
+    assert scores[..., : shift_of(model)].lt(-1e8).all()  # the source's tokens are never generated
     torch.testing.assert_close(scores[..., shift_of(model) :], actual, rtol=0, atol=1e-4)
-    assert_same_words(model, theirs, inputs)
-    return type(theirs).__name__
+    assert_same_words(model, reference, inputs)
+    return type(reference).__name__
 
 
-def assert_same_words(model, theirs, inputs) -> None:
+def assert_same_words(model, reference, inputs) -> None:
     """A model that learned nothing would say <pad> and <bos> at any time; neither engine lets it."""
     actual = best_tokens(decode_answers(model.module, model, model.config.decoding, 3))
-    said = theirs.generate(**inputs).tolist()
-    assert [without_specials(row[1:], shift_of(model)) for row in said] == actual
+    generated = reference.generate(**inputs).tolist()
+    assert [without_specials(row[1:], shift_of(model)) for row in generated] == actual
 
 
 SHAPES = [("pre", positions) for positions in ("sinusoidal", "learned", "none")] + [("post", "sinusoidal")]
@@ -209,14 +211,14 @@ def test_the_way_of_decoding_goes_along(tmp_path):
         "min_new_tokens": 2,
     }
     write_seq2seq(stored_model(small_settings(both, width=16, heads=2), both, module, **how), tmp_path / "hf")
-    told = transformers.GenerationConfig.from_pretrained(tmp_path / "hf")
-    assert (told.num_beams, told.length_penalty, told.early_stopping) == (3, 0.7, "never")
-    assert (told.max_new_tokens, told.min_new_tokens, told.suppress_tokens) == (9, 2, [0, 1])
-    assert told.forced_eos_token_id is None
+    generation = transformers.GenerationConfig.from_pretrained(tmp_path / "hf")
+    assert (generation.num_beams, generation.length_penalty, generation.early_stopping) == (3, 0.7, "never")
+    assert (generation.max_new_tokens, generation.min_new_tokens, generation.suppress_tokens) == (9, 2, [0, 1])
+    assert generation.forced_eos_token_id is None
 
 
 def test_sampling_goes_along():
-    told = generation_json(Decoding(max_new_tokens=9, do_sample=True, temperature=0.5, top_k=7, top_p=0.9), 0)
+    generation = generation_json(Decoding(max_new_tokens=9, do_sample=True, temperature=0.5, top_k=7, top_p=0.9), 0)
     assert (told["do_sample"], told["temperature"], told["top_k"], told["top_p"]) == (True, 0.5, 7, 0.9)
 
 
@@ -242,6 +244,6 @@ def test_what_no_layout_holds_is_refused(changes, named):
 
 def test_config_names_the_layout_and_the_start(tmp_path):
     write_seq2seq(trained_translator("pre"), tmp_path / "hf")
-    told = json.loads((tmp_path / "hf" / "config.json").read_text())
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
     size = len(trained_translator("pre").tokenizers.source)
     assert (told["model_type"], told["decoder_start_token_id"], told["eos_token_id"]) == ("pegasus", size + 1, size + 2)

@@ -41,12 +41,12 @@ def torch_graphs(model) -> OnnxModel:
     encoder, step = EncoderGraph(model.module), StepGraph(model.module)
     depth, settings = model.config.model.decoder.depth, model.config.model.decoder
 
-    def take(inputs):
-        tokens, lengths, *kept = inputs
-        return list(step(tokens, lengths, list(kept[: 2 * depth]), list(kept[2 * depth :])))
+    def step_function(inputs):
+        tokens, lengths, *state = inputs
+        return list(step(tokens, lengths, list(state[: 2 * depth]), list(state[2 * depth :])))
 
     size = settings.width // settings.heads
-    return OnnxModel(lambda inputs: list(encoder(*inputs)), take, settings.heads, size)
+    return OnnxModel(lambda inputs: list(encoder(*inputs)), step_function, settings.heads, size)
 
 
 @cache
@@ -73,8 +73,8 @@ def onnxruntime_model() -> OnnxModel:
 @pytest.mark.parametrize("order, num_beams", [("pre", 4), ("post", 1)])
 def test_the_graphs_give_200_sentences_the_same_answers(order, num_beams):
     decoding = Decoding(max_new_tokens=40, num_beams=num_beams)
-    theirs = decode_answers(torch_graphs(trained_translator(order)), trained_translator(order), decoding)
-    assert_same_answers(trained_translator(order), best_tokens(own_answers(order, decoding)), best_tokens(theirs))
+    reference = decode_answers(torch_graphs(trained_translator(order)), trained_translator(order), decoding)
+    assert_same_answers(trained_translator(order), best_tokens(own_answers(order, decoding)), best_tokens(reference))
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "none"])
@@ -82,22 +82,24 @@ def test_the_graphs_give_200_sentences_the_same_answers(order, num_beams):
 @pytest.mark.parametrize("order", ["pre", "post"])
 def test_the_graphs_step_as_every_transformer_does(order, norm, positions):
     both = make_tokenizers("characters", "words")
-    model = random_model(small_settings(both, positions, "untied", norm_order=order, norm=norm, width=16, heads=2), both)
+    model = random_model(
+        small_settings(both, positions, "untied", norm_order=order, norm=norm, width=16, heads=2), both
+    )
     assert_same_steps(model, torch_graphs(model))
 
 
 @torch.inference_mode()
-def assert_same_steps(model, twin: OnnxModel) -> None:
+def assert_same_steps(model, exported_model: OnnxModel) -> None:
     """Two tokens, then one, then rows change places, then three: always the same scores."""
-    assert isinstance(twin, GenerativeModel)
+    assert isinstance(exported_model, GenerativeModel)
     source = Sequences.of(encode_texts(model, held_out_sentences()[:3]))
-    actual, theirs = (each.start(source, 3, 9) for each in (model.module, twin))
+    actual, reference = (each.start(source, 3, 9) for each in (model.module, exported_model))
     for new in (2, 1, 3):
         tokens = torch.randint(3, len(model.tokenizers.target), (3, new))
         expected, actual = model.module.step(tokens, actual)
-        found, theirs = twin.step(tokens, theirs)
+        found, reference = exported_model.step(tokens, reference)
         assert_same(found, expected, 1e-4)
-        actual, theirs = (pick_rows(state, torch.tensor([2, 0, 0])) for state in (actual, theirs))
+        actual, reference = (pick_rows(state, torch.tensor([2, 0, 0])) for state in (actual, reference))
 
 
 def test_names_come_in_pairs_of_keys_and_values():
@@ -132,23 +134,30 @@ class TestWritten:
     @pytest.mark.parametrize("num_beams", [1, 4])
     def test_200_sentences_get_the_same_answers(self, num_beams):
         decoding = Decoding(max_new_tokens=40, num_beams=num_beams)
-        theirs = decode_answers(onnxruntime_model(), trained_translator("pre"), decoding)
-        assert_same_answers(trained_translator("pre"), best_tokens(own_answers("pre", decoding)), best_tokens(theirs))
+        reference = decode_answers(onnxruntime_model(), trained_translator("pre"), decoding)
+        assert_same_answers(
+            trained_translator("pre"), best_tokens(own_answers("pre", decoding)), best_tokens(reference)
+        )
 
-    def test_steps_of_any_length_and_rows_that_change_places(self):
+    def test_steps_of_any_length_and_rows_that_change_namespace(self):
         assert_same_steps(trained_translator("pre"), onnxruntime_model())
 
     def test_one_row_alone_and_a_source_of_one_token(self):
-        model, twin = trained_translator("pre"), onnxruntime_model()
+        model, exported_model = trained_translator("pre"), onnxruntime_model()
         source = Sequences.of([[2]])
         expected, _ = model.module.step(torch.tensor([[1]]), model.module.start(source, 1, 4))
-        found, _ = twin.step(torch.tensor([[1]]), twin.start(source, 1, 4))
+        found, _ = exported_model.step(torch.tensor([[1]]), exported_model.start(source, 1, 4))
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
 
     def test_the_folder_describes_itself(self):
         folder, printed = exported_folder()
-        told = json.loads((folder / "model.json").read_text())
-        assert (told["bos"], told["eos"], told["suppress_tokens"], told["heads"]) == (1, 2, [0, 1], 4)
+        description = json.loads((folder / "model.json").read_text())
+        assert (description["bos"], description["eos"], description["suppress_tokens"], description["heads"]) == (
+            1,
+            2,
+            [0, 1],
+            4,
+        )
         names = sorted(path.name for path in folder.iterdir())
         assert names == [
             "decoder_step.onnx", "encoder.onnx", "model.json", "source_tokenizer.json", "target_tokenizer.json",
@@ -157,9 +166,9 @@ class TestWritten:
 
     def test_what_is_printed_runs(self):
         example = exported_folder()[1].split("\n\n", 1)[1]
-        places: dict[str, object] = {}
-        exec(compile(example, "example", "exec"), places)
-        assert len(places["memory"]) == 4
+        namespace: dict[str, object] = {}
+        exec(compile(example, "example", "exec"), namespace)
+        assert len(namespace["memory"]) == 4
 
     def test_what_the_page_shows_says_what_our_loop_says(self, tmp_path, monkeypatch, capsys):
         (tmp_path / "runs" / "pocket-transformer" / "export").mkdir(parents=True)

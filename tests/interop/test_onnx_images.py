@@ -43,20 +43,22 @@ SHAPES = {
     "attention, sines": settings(PatchEmbeddingSettings(size=4, positions="sinusoidal"), pooling="map"),
     "hybrid, mean, gray": settings(ConvStemSettings(depth=2), pooling="mean", channels=1),
     "cnn": settings(PixelEmbeddingSettings(), ResNetSettings(width=16, stages=2, depth=1), "mean"),
-    "cnn, group norm": settings(PixelEmbeddingSettings(), ResNetSettings(width=16, stages=2, depth=1, norm="group"), "mean"),
+    "cnn, group norm": settings(
+        PixelEmbeddingSettings(), ResNetSettings(width=16, stages=2, depth=1, norm="group"), "mean"
+    ),
 }
 
 
 def stored_model(shape: ModelSettings) -> StoredModel:
     """A model with no weight and no running mean at 0 or 1."""
-    eyes = ImageProcessor(SIDE, shape.source.channels)
+    processor = ImageProcessor(SIDE, shape.source.channels)
     module = fresh_model(shape, (256, 3), "xavier", 1)
     with torch.no_grad():
         for weight in module.parameters():
             weight.add_(torch.randn_like(weight) * 0.2)
-        module.train()(batch_of(5, eyes.channels))
+        module.train()(batch_of(5, processor.channels))
     config = ModelConfig(name="it", step=1, model=shape, decoding=Decoding(max_new_tokens=1))
-    return StoredModel(config, module.eval(), Tokenizers(eyes, eyes, LABELS))
+    return StoredModel(config, module.eval(), Tokenizers(processor, processor, LABELS))
 
 
 def batch_of(rows: int, channels: int) -> Batch:
@@ -94,15 +96,15 @@ def exported(tmp_path_factory):
 @pytest.mark.parametrize("name", SHAPES)
 def test_onnxruntime_gives_our_scores(name, exported):
     actual, folder = exported[name]
-    runner = onnxruntime.InferenceSession(folder / "classifier.onnx", providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(folder / "classifier.onnx", providers=["CPUExecutionProvider"])
     for rows in (1, 4):
         batch = batch_of(rows, actual.tokenizers.source.channels)
-        (scores,) = runner.run(None, {"pixels": batch.source.values.numpy()})
+        (scores,) = session.run(None, {"pixels": batch.source.values.numpy()})
         with torch.no_grad():
             assert_close(torch.from_numpy(scores), actual.module(batch)[:, 0], rtol=0, atol=1e-4)
-    said = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    assert said["labels"] == list(LABELS)
-    assert said["shapes"]["pixels"].startswith(f"(row, {actual.tokenizers.source.channels}, 12, 12)")
+    description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    assert description["labels"] == list(LABELS)
+    assert description["shapes"]["pixels"].startswith(f"(row, {actual.tokenizers.source.channels}, 12, 12)")
 
 
 @pytest.mark.long
@@ -112,11 +114,11 @@ def test_the_printed_example_crops_like_the_model(name, exported, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     pixels = np.random.default_rng(1).integers(0, 256, (20, 60, 3), dtype=np.uint8)
     Image.fromarray(pixels).save("your image.png")
-    told: dict = {}
+    namespace: dict = {}
     before_printing = format_of("onnx").example(actual, folder).rpartition("\n")[0]
-    exec(compile(before_printing, "example", "exec"), told)
-    seen, _ = actual.tokenizers.source.preprocess("your image.png")
-    assert np.abs(told["pixels"][0].astype(int) - seen).max() <= 1
+    exec(compile(before_printing, "example", "exec"), namespace)
+    expected, _ = actual.tokenizers.source.preprocess("your image.png")
+    assert np.abs(namespace["pixels"][0].astype(int) - expected).max() <= 1
 
 
 def test_recurrent_encoders_are_refused():

@@ -210,7 +210,7 @@ class TestRefused:
             read_pretrained(gpt2)
 
     @pytest.mark.parametrize(
-        "content, told",
+        "content, message",
         [
             ("{", "cannot be read: Expecting"),
             ("[]", "no table 'weight_map'"),
@@ -219,16 +219,16 @@ class TestRefused:
             ('{"weight_map": {"a": {}}}', "no table 'weight_map'"),
         ],
     )
-    def test_an_index_that_is_broken(self, gpt2, content, told):
+    def test_an_index_that_is_broken(self, gpt2, content, message):
         (gpt2 / "model.safetensors").unlink()
         (gpt2 / "model.safetensors.index.json").write_text(content)
-        with pytest.raises(UserError, match=rf"index\.json: This index .*{told}.*Get the file again"):
+        with pytest.raises(UserError, match=rf"index\.json: This index .*{message}.*Get the file again"):
             read_pretrained(gpt2)
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf")])
     def test_weights_that_are_no_numbers(self, gpt2, value):
         with_weights(gpt2, lambda tensors: tensors["transformer.ln_f.weight"][5:6].fill_(value))
-        with pytest.raises(UserError, match=r"'transformer\.ln_f\.weight' holds something that is no finite number"):
+        with pytest.raises(UserError, match=r"'transformer\.ln_f\.weight' has a value that is not finite"):
             read_pretrained(gpt2)
 
     def test_weights_in_whole_numbers(self, gpt2):
@@ -236,7 +236,7 @@ class TestRefused:
             tensors["transformer.ln_f.weight"] = tensors["transformer.ln_f.weight"].to(torch.int8)
 
         with_weights(gpt2, rounded)
-        with pytest.raises(UserError, match=r"'transformer\.ln_f\.weight' is in whole numbers \(int8\).*Give"):
+        with pytest.raises(UserError, match=r"'transformer\.ln_f\.weight' has integers \(int8\).*Give"):
             read_pretrained(gpt2)
 
     def test_merges_that_are_no_text(self, gpt2):
@@ -247,10 +247,10 @@ class TestRefused:
             read_pretrained(gpt2)
 
     @pytest.mark.parametrize(
-        "changes, told",
+        "changes, message",
         [
             ({"model_type": "roberta"}, r"model_type 'roberta'; there are gpt2, llama, bert, vit, deit\. Give"),
-            ({"model_type": "distilbert"}, r"no layers for the model_type 'distilbert'"),
+            ({"model_type": "distilbert"}, r"model_type 'distilbert' is not supported"),
             ({"n_embd": None}, "no 'n_embd'"),
             ({"n_head": "three"}, "'n_head' is 'three'"),
             ({"n_layer": 0}, "'n_layer' is 0"),
@@ -259,24 +259,27 @@ class TestRefused:
             ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True"),
             ({"scale_attn_weights": False}, "scale_attn_weights=False"),
             ({"add_cross_attention": True}, "add_cross_attention=True"),
-            ({"vocab_size": 100}, "ends before 100"),
+            ({"vocab_size": 100}, "the embedding has 100 rows"),
             ({"eos_token_id": 290}, "'eos_token_id' is 290"),
-            ({"tie_word_embeddings": "yes"}, "'tie_word_embeddings' is 'yes', but it is true or false.*Write true"),
-            ({"quantization_config": {"bits": 4}}, "'quantization_config' here.*Give the model as it was before"),
+            (
+                {"tie_word_embeddings": "yes"},
+                "'tie_word_embeddings' is 'yes', but it must be true or false.*Write true",
+            ),
+            ({"quantization_config": {"bits": 4}}, "'quantization_config' here.*Give the model without quantization"),
         ],
         ids=str,
     )
-    def test_unsupported_gpt2_configs(self, gpt2, changes, told):
+    def test_unsupported_gpt2_configs(self, gpt2, changes, message):
         change_config(gpt2, **changes)
-        with pytest.raises(UserError, match=rf"config\.json.*{told}"):
+        with pytest.raises(UserError, match=rf"config\.json.*{message}"):
             read_pretrained(gpt2)
 
     @pytest.mark.parametrize(
-        "changes, told",
+        "changes, message",
         [
             ({"hidden_act": "gelu"}, "hidden_act='gelu'"),
             ({"mlp_bias": True}, "mlp_bias=True"),
-            ({"attention_bias": "no"}, "'attention_bias' is 'no', but it is true or false"),
+            ({"attention_bias": "no"}, "'attention_bias' is 'no', but it must be true or false"),
             ({"head_dim": 8}, "head_dim=8"),
             ({"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_type='linear'"),
             ({"rope_parameters": None, "rope_scaling": "yarn"}, "'rope_scaling' is 'yarn', but it should be a table"),
@@ -284,16 +287,16 @@ class TestRefused:
         ],
         ids=str,
     )
-    def test_unsupported_llama_configs(self, llama, changes, told):
+    def test_unsupported_llama_configs(self, llama, changes, message):
         change_config(llama, **changes)
-        with pytest.raises(UserError, match=rf"config\.json.*{told}"):
+        with pytest.raises(UserError, match=rf"config\.json.*{message}"):
             read_pretrained(llama)
 
     def test_no_token_to_begin_with(self, gpt2):
         content = (gpt2 / "tokenizer.json").read_text(encoding="utf-8")
         (gpt2 / "tokenizer.json").write_text(content.replace("<|endoftext|>", "<|other|>"), encoding="utf-8")
         change_config(gpt2, bos_token_id=None, eos_token_id=None)
-        with pytest.raises(UserError, match="Neither bos_token_id nor eos_token_id"):
+        with pytest.raises(UserError, match="neither a bos_token_id nor an eos_token_id"):
             read_pretrained(gpt2)
 
     @pytest.mark.parametrize("content", ["{", "[]", '{"version": "1.0"}', '{"model": {"type": "Magic"}}'])
@@ -348,10 +351,10 @@ class TestEval:
         book = tmp_path / "book.txt"
         book.write_text("the cat sat\n", encoding="utf-8")
         model = load(gpt2)
-        told = evaluate_texts(model, [book])["perplexity"]
+        scores = evaluate_texts(model, [book])["perplexity"]
         count = len(model.tokenizers.target.encode("the cat sat\n"))
-        assert math.log(told["per_token"]) * count == pytest.approx(-model.score("", "the cat sat\n"), abs=1e-4)
-        assert told["bits_per_character"] * 12 * math.log(2) == pytest.approx(
+        assert math.log(scores["per_token"]) * count == pytest.approx(-model.score("", "the cat sat\n"), abs=1e-4)
+        assert scores["bits_per_character"] * 12 * math.log(2) == pytest.approx(
             -model.score("", "the cat sat\n"), abs=1e-4
         )
 
@@ -381,12 +384,12 @@ class TestEval:
         book.write_text("the cat sat on the mat\n" * 60, encoding="utf-8")
         model = load(gpt2)
         expected = evaluate_texts(model, [book])["perplexity"]["per_token"]
-        seen = []
-        watched = model.module.register_forward_pre_hook(lambda module, given: seen.append(len(given[0].labels)))
+        rows = []
+        watched = model.module.register_forward_pre_hook(lambda module, inputs: rows.append(len(inputs[0].labels)))
         monkeypatch.setattr(teacher_forcing, "MAX_SCORES", 2 * 40 * len(model.tokenizers.target))
         assert evaluate_texts(model, [book])["perplexity"]["per_token"] == pytest.approx(expected)
         watched.remove()
-        assert max(seen) == 2
+        assert max(rows) == 2
 
     def test_settings_that_would_not_matter_are_refused(self, gpt2, capsys):
         assert run(["eval", str(gpt2), "--file", "book.txt", "--set", "decoding.num_beams=4"]) == 2

@@ -1,4 +1,4 @@
-"""Which tokens begin, end and stand for anything unknown, as the files of a folder say it in their several ways."""
+"""Which tokens begin, end and replace unknown words, from the various files of a folder."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_minus_one_is_no_token(folder):
 @pytest.mark.parametrize("wrong", [2.0, "7", -2])
 def test_what_is_no_number_of_a_token_is_refused(folder, wrong):
     change_config(folder, pad_token_id=wrong)
-    with pytest.raises(UserError, match=r"'pad_token_id' is .*no number of a token"):
+    with pytest.raises(UserError, match=r"'pad_token_id' is .*not a token id"):
         read_pretrained(folder)
 
 
 def test_the_first_number_behind_the_table_is_refused(folder):
     change_config(folder, pad_token_id=size_of(folder))
-    with pytest.raises(UserError, match="no number of a token"):
+    with pytest.raises(UserError, match="not a token id"):
         read_pretrained(folder)
 
 
@@ -58,7 +58,7 @@ def test_a_tokenizer_with_one_token_too_many_is_refused(folder):
     size, flags = size_of(folder), dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     added = {"id": size, "content": "<more>", **flags, "special": True}
     change_tokenizer(folder, lambda content: content["added_tokens"].append(added))
-    with pytest.raises(UserError, match=f"has the number {size:,}, but the table of vectors ends before {size:,}"):
+    with pytest.raises(UserError, match=f"has the token id {size:,}, but the embedding has {size:,} rows"):
         read_pretrained(folder)
 
 
@@ -81,8 +81,8 @@ def test_bos_is_found_in_a_processor_sequence(folder):
 
 def test_a_unigram_model_names_unk_by_id(folder):
     def unigram(content) -> None:
-        pieces = sorted(content["model"]["vocab"], key=content["model"]["vocab"].get)
-        scored = [[piece, -float(number)] for number, piece in enumerate(pieces)]
+        tokens = sorted(content["model"]["vocab"], key=content["model"]["vocab"].get)
+        scored = [[token, -float(number)] for number, token in enumerate(tokens)]
         content["model"] = {"type": "Unigram", "unk_id": 5, "vocab": scored}
 
     change_tokenizer(folder, unigram)

@@ -41,13 +41,13 @@ def settings(pooling="cls", positions="learned", channels=3, **changes) -> Model
 
 def stored_model(shape: ModelSettings) -> StoredModel:
     """A model with no weight at 0 or 1."""
-    eyes = ImageProcessor(20, shape.source.channels)
+    processor = ImageProcessor(20, shape.source.channels)
     module = fresh_model(shape, (256, 3), "xavier", 1).eval()
     with torch.no_grad():
         for weight in module.parameters():
             weight.add_(torch.randn_like(weight) * 0.2)
     config = ModelConfig(name="it", step=1, model=shape, decoding=Decoding(max_new_tokens=1))
-    return StoredModel(config, module, Tokenizers(eyes, eyes, LABELS))
+    return StoredModel(config, module, Tokenizers(processor, processor, LABELS))
 
 
 SHAPES = {
@@ -63,18 +63,18 @@ SHAPES = {
 def test_transformers_gives_our_scores(name, tmp_path):
     actual = stored_model(SHAPES[name])
     write_vit(actual, tmp_path / "out")
-    theirs = AutoModelForImageClassification.from_pretrained(tmp_path / "out").eval()
+    reference = AutoModelForImageClassification.from_pretrained(tmp_path / "out").eval()
     if name == "two tokens":  # the class that Auto takes reads one of the two
         from transformers import DeiTForImageClassificationWithTeacher
 
-        theirs = DeiTForImageClassificationWithTeacher.from_pretrained(tmp_path / "out").eval()
+        reference = DeiTForImageClassificationWithTeacher.from_pretrained(tmp_path / "out").eval()
     pixels = torch.randint(0, 256, (3, actual.tokenizers.source.channels, 20, 20), dtype=torch.uint8)
     batch = Batch(Images(pixels), None, torch.zeros(3, 1), torch.arange(3))
     with torch.no_grad():
-        found = theirs(pixels / 127.5 - 1).logits
+        found = reference(pixels / 127.5 - 1).logits
         assert_close(found, actual.module(batch)[:, 0], rtol=0, atol=1e-4)
-    assert tuple(theirs.config.id2label.values()) == LABELS
-    assert type(theirs).__name__ == vit_layout(SHAPES[name])
+    assert tuple(reference.config.id2label.values()) == LABELS
+    assert type(reference).__name__ == vit_layout(SHAPES[name])
 
 
 @pytest.mark.parametrize("name", ["vit", "two tokens", "gray, tanh"])
@@ -101,7 +101,7 @@ def test_the_exported_preprocessor_normalizes_alike(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "shape, said",
+    "shape, message",
     [
         (settings("mean"), "target.pooling=mean"),
         (settings("pre-logits"), "target.pooling=pre-logits"),

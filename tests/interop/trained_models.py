@@ -1,4 +1,4 @@
-"""Two small translators, taught for a few seconds, and random ones of every shape: what exports are tried on."""
+"""Two small translators, trained for a few seconds, and random ones of every shape: inputs of the export tests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def examples():
 
 @cache
 def make_tokenizers(kind: str, other: str = "") -> Tokenizers:
-    """How the pocket's sentences are cut: one kind for both sides together, or one for each."""
+    """Tokenizers of the pocket corpus: one for both sides, or one for each."""
     kinds = {"characters": Characters(), "words": WordLevel(), "bpe": BPE(vocab_size=420)}
     sources = [example.source for example in examples()["train"]]
     targets = [example.target for example in examples()["train"]]
@@ -65,7 +65,7 @@ def small_settings(both: Tokenizers, positions: str = "sinusoidal", head: str = 
 
 def stored_model(settings: ModelSettings, both: Tokenizers, module: nn.Module, **decoding) -> StoredModel:
     answers = Decoding(**{"max_new_tokens": 40} | decoding)
-    return StoredModel(ModelConfig(name="taught", step=1, model=settings, decoding=answers), module.eval(), both)
+    return StoredModel(ModelConfig(name="trained", step=1, model=settings, decoding=answers), module.eval(), both)
 
 
 @cache
@@ -83,7 +83,7 @@ def trained_translator(order: str) -> StoredModel:
 
 
 def suppress_specials(module: nn.Module) -> None:
-    """Make <pad> and <bos> as improbable as a finished training does: some engines forbid them otherwise than we."""
+    """Make <pad> and <bos> as improbable as a finished training does: some engines suppress them in another way."""
     with torch.no_grad():
         module.head.project.bias[[PAD, BOS]] = -30.0
 
@@ -102,7 +102,7 @@ def train(module: nn.Module, pairs: PairDataset, steps: int) -> None:
 
 
 def random_model(settings: ModelSettings, both: Tokenizers) -> StoredModel:
-    """A model that learned nothing; no bias is 0 and no norm 1, so that whatever is forgotten shows."""
+    """A random model; no bias is 0 and no norm weight is 1, so that a missing weight is noticed."""
     module = fresh_model(settings, both.sizes, "xavier", seed=1)
     random = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -112,34 +112,39 @@ def random_model(settings: ModelSettings, both: Tokenizers) -> StoredModel:
 
 
 def held_out_sentences(count: int = SENTENCES) -> list[str]:
-    """Sentences that were not taught."""
+    """Sentences of the test split."""
     return [example.source for example in examples()["test"][:count]]
 
 
 def encode_texts(model: StoredModel, texts: list[str]) -> list[list[int]]:
-    """Texts as the model reads them."""
+    """Token ids with <eos>."""
     return [[*model.tokenizers.source.encode(text), EOS] for text in texts]
 
 
 @cache
 def own_answers(order: str, decoding: Decoding, count: int = SENTENCES) -> list[list[Hypothesis]]:
-    """What our own loop says to so many sentences."""
+    """The outputs of the own decoding loop for `count` sentences."""
     return decode_answers(trained_translator(order).module, trained_translator(order), decoding, count)
 
 
 def decode_answers(
     engine: GenerativeModel, model: StoredModel, decoding: Decoding, count: int = SENTENCES
 ) -> list[list[Hypothesis]]:
-    """What our own loop says with this engine in the place of the model itself."""
+    """The outputs of the own decoding loop with this engine instead of the model."""
     source = Sequences.of(encode_texts(model, held_out_sentences(count)))
     return decode(engine, source, make_sampler(decoding), make_limits(decoding), make_logits_processors(decoding))
 
 
 @torch.no_grad()
 def logits(model: StoredModel, source: list[int], tokens: list[int]) -> torch.Tensor:
-    """(time, vocab): what the model scores next after <bos> and after each of the tokens."""
-    fed = Sequences.of([[BOS, *tokens]])
-    batch = Batch(Sequences.of([source]), fed, torch.zeros_like(fed.values), torch.zeros(1, dtype=torch.long))
+    """(time, vocab): the logits after <bos> and after each of the tokens."""
+    decoder_inputs = Sequences.of([[BOS, *tokens]])
+    batch = Batch(
+        Sequences.of([source]),
+        decoder_inputs,
+        torch.zeros_like(decoder_inputs.values),
+        torch.zeros(1, dtype=torch.long),
+    )
     return model.module(batch)[0]
 
 
@@ -150,17 +155,17 @@ class Difference:
     sentence: int
     time: int
     actual: int
-    theirs: int
+    reference: int
     distance: float
     """By how much our model prefers its own token there."""
 
 
-def first_differences(model: StoredModel, actual: list[Answer], theirs: list[Answer]) -> list[Difference]:
+def first_differences(model: StoredModel, actual: list[Answer], reference: list[Answer]) -> list[Difference]:
     """The first token at which each pair of answers differs, with the distance of the two tokens' logits."""
-    assert len(actual) == len(theirs)
+    assert len(actual) == len(reference)
     sources = encode_texts(model, held_out_sentences())
     found = []
-    for number, (left, right) in enumerate(zip(actual, theirs, strict=True)):
+    for number, (left, right) in enumerate(zip(actual, reference, strict=True)):
         if left == right:
             continue
         time = next(t for t in range(max(len(left), len(right)) + 1) if left[t : t + 1] != right[t : t + 1])
@@ -170,11 +175,11 @@ def first_differences(model: StoredModel, actual: list[Answer], theirs: list[Ans
     return found
 
 
-def assert_same_answers(model: StoredModel, actual: list[Answer], theirs: list[Answer]) -> None:
+def assert_same_answers(model: StoredModel, actual: list[Answer], reference: list[Answer]) -> None:
     """Equal answers to all sentences; or, at the first difference, two tokens that score alike."""
     assert len(actual) == SENTENCES
     assert len(set(actual)) > SENTENCES // 2, "answers so alike prove little"
-    apart = [each for each in first_differences(model, actual, theirs) if abs(each.distance) > 1e-4]
+    apart = [each for each in first_differences(model, actual, reference) if abs(each.distance) > 1e-4]
     assert not apart, f"{len(apart)} answers differ, the first: {apart[0]}"
 
 

@@ -50,8 +50,8 @@ def test_the_relu_cell_by_hand():
     for parameter, number in zip(cell.parameters(), [1.0, 2.0, 0.25, 0.25], strict=True):
         nn.init.constant_(parameter, number)
     states = CellState(torch.tensor([[-0.5], [-1.0], [3.0]]))
-    found = cell(torch.full((3, 1), 1.0), states)
-    assert_close(found.hidden, torch.tensor([[0.5], [0.0], [7.5]]))  # max(0, 1 + 0.5 + 2 h)
+    new_state = cell(torch.full((3, 1), 1.0), states)
+    assert_close(new_state.hidden, torch.tensor([[0.5], [0.0], [7.5]]))  # max(0, 1 + 0.5 + 2 h)
 
 
 def test_a_gradient_passes_a_relu_unchanged_and_the_state_is_unbounded():
@@ -159,13 +159,13 @@ def test_the_fused_kernel_computes_the_equations_and_their_gradients(cell_class)
     state = random_state(cell, 2, torch.float64)
     grad_output = torch.randn(2, 7, 5, dtype=torch.float64)
     leaves = [inputs, *cell.parameters()]
-    found = []
+    results = []
     for unroll in (cell.unroll, cell.unroll_eagerly):
         hidden, last = unroll(inputs, state)
         assert torch.equal(hidden[:, -1], last.hidden)
         total = (hidden * grad_output).sum() + last.hidden.sum()
-        found.append([hidden, *torch.autograd.grad(total, leaves, retain_graph=True)])
-    assert_close(found[0], found[1], rtol=1e-12, atol=1e-12)
+        results.append([hidden, *torch.autograd.grad(total, leaves, retain_graph=True)])
+    assert_close(results[0], results[1], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("cell_class", CELLS)
@@ -239,12 +239,12 @@ def test_a_sequence_is_unrolled_with_the_masked_weights(cell_class):
     hidden_weight.data.mul_(mask)
     expected, last = plain.unroll_eagerly(inputs, state)
     torch.manual_seed(4)
-    found, state_after = dropped.unroll(inputs, state)
-    assert_close(found, expected)
+    output, state_after = dropped.unroll(inputs, state)
+    assert_close(output, expected)
     assert_close(state_after.hidden, last.hidden)
     grad, plain_grad = (
         torch.autograd.grad(each.square().sum(), cell.rnn.all_weights[0][1], retain_graph=True)[0]
-        for each, cell in ((found, dropped), (expected, plain))
+        for each, cell in ((output, dropped), (expected, plain))
     )
     assert_close(grad, plain_grad * mask)  # dropped weights have no gradient
 

@@ -70,7 +70,7 @@ def test_a_base_model_gives_its_class_token(tmp_path):
         assert_close(actual.module.encode(batch.source).values[:, 0], expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["vit", "deit, taught"])
+@pytest.mark.parametrize("name", ["vit", "deit, with teacher"])
 def test_timms_folder_of_the_same_weights(name, tmp_path):
     theirs = vit_of(name) if name != "vit" else like_timm_and_google()
     theirs.config.layer_norm_eps = 1e-6

@@ -125,7 +125,7 @@ def with_predictions(folder: Path, recipe_name: str, rows: list[tuple[str, str, 
 def test_examples_that_only_one_of_two_classifiers_gets_right_are_listed(tmp_path):
     texts = [("a", "very good"), ("b", "bad"), ("c", "bad"), ("d", "very good")]
     one = with_predictions(tmp_path / "one", "sst2-lstm", [(*each, "bad") for each in texts])
-    other = answered(
+    other = with_predictions(
         tmp_path / "two", "sst2-lstm", [(*each, "very good") for each in texts[:3]] + [(*texts[3], "very bad")]
     )
     found = compare_answers(one, other)

@@ -83,7 +83,7 @@ def test_an_image_has_a_grid_and_captions_have_attention_to_it():
     assert len(record.tokens["source"]) == 6
     cross_attention = [each for each in record.of("attention") if each.is_cross_attention]
     assert [each.values.shape for each in cross_attention] == [(2, 3, 6)] * 2
-    assert record.written(cross_attention[0]) == ["a", "b", "<eos>"]
+    assert record.query_tokens(cross_attention[0]) == ["a", "b", "<eos>"]
 
 
 def test_a_series_has_numbers_as_tokens_and_no_last_label():
@@ -92,7 +92,7 @@ def test_a_series_has_numbers_as_tokens_and_no_last_label():
     assert record.tokens["labels"] == ["3", "5", "·"]
     (hidden,) = record.of("hidden")
     assert hidden.values.shape == (3, 8)
-    assert {each.part for each in record.of("gate")} == {"reset", "update", "candidate"}
+    assert {each.component for each in record.of("gate")} == {"reset", "update", "candidate"}
 
 
 def test_all_activations_can_be_saved(tmp_path: Path):

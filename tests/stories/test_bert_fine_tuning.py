@@ -47,7 +47,7 @@ def run(folder, labeled, tmp_path_factory) -> RunFolder:
     return train_recipe(recipe(folder, labeled), tmp_path_factory.mktemp("runs") / "started")
 
 
-def test_the_reading_parts_are_those_of_the_folder(folder, labeled, tmp_path):
+def test_source_and_encoder_are_those_of_the_folder(folder, labeled, tmp_path):
     still = recipe(folder, labeled, **{"training.learning_rate": 1e-12, "training.steps": 1, "encoder.dropout": 0.0})
     assert still.encoder.norm_eps == 1e-12
     assert still.encoder.norm_order == "post"
@@ -61,7 +61,7 @@ def test_the_reading_parts_are_those_of_the_folder(folder, labeled, tmp_path):
     torch.testing.assert_close(look.detach(), key, atol=1e-6, rtol=0)
 
 
-def test_the_run_needs_the_folder_no_more(run, folder, tmp_path, monkeypatch, capsys):
+def test_the_run_does_not_need_the_folder(run, folder, tmp_path, monkeypatch, capsys):
     expected = load(run.path)("the RED cat")
     shutil.copytree(run.path, tmp_path / "copy")
     model = load(tmp_path / "copy")
@@ -76,7 +76,7 @@ def test_the_run_needs_the_folder_no_more(run, folder, tmp_path, monkeypatch, ca
     assert expected.text in capsys.readouterr().out
 
 
-def test_it_is_judged_and_goes_on_after_a_stop(run, folder, labeled, tmp_path):
+def test_it_is_evaluated_and_resumed(run, folder, labeled, tmp_path):
     assert "accuracy" in evaluate(run)["test"]
     begun = tmp_path / "begun"
     shutil.copytree(run.path, begun)
@@ -89,17 +89,17 @@ def test_it_is_judged_and_goes_on_after_a_stop(run, folder, labeled, tmp_path):
     assert fingerprint(resumed.path)["model/model.safetensors"] == fingerprint(run.path)["model/model.safetensors"]
 
 
-def test_who_writes_cannot_be_started_from(labeled, tmp_path):
+def test_a_generative_model_cannot_be_fine_tuned(labeled, tmp_path):
     causal_folder(tmp_path / "gpt2", "gpt2")
-    with pytest.raises(UserError, match="only one that reads"):
+    with pytest.raises(UserError, match="only encoder-only models"):
         recipe(tmp_path / "gpt2", labeled)
 
 
-def test_a_given_vocabulary_without_its_weights_is_told(labeled, tmp_path):
+def test_a_pretrained_tokenizer_without_its_weights_is_refused(labeled, tmp_path):
     with pytest.raises(UserError, match="pretrained=FOLDER"):
         train_recipe(resolve("sst2-minilm", [labeled], SHORT), tmp_path / "run")
 
 
-def test_nothing_teaches_vectors(labeled):
-    with pytest.raises(UserError, match="no recipe teaches"):
+def test_an_embedding_model_cannot_be_trained(labeled):
+    with pytest.raises(UserError, match="not trained by recipes"):
         resolve("classify-text", [labeled], {"target.kind": "embedding"})

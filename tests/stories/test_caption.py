@@ -67,7 +67,7 @@ def run(listed: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return train_recipe(small(listed, **much), tmp_path_factory.mktemp("runs") / "learned")
 
 
-def test_it_says_what_is_to_be_seen(run: RunFolder, tmp_path: Path):
+def test_it_describes_images(run: RunFolder, tmp_path: Path):
     model = load(run.path)
     for color in COLORS:
         painted(color, 999).resize((90, 60)).save(tmp_path / f"{color}.png")
@@ -79,11 +79,11 @@ def test_it_says_what_is_to_be_seen(run: RunFolder, tmp_path: Path):
     mixed = [image, np.array(painted("red", 5)), np.array(painted("green", 6).resize((16, 16)))]
     for found, color in zip(model.predict(mixed, num_beams=3), ("blue", "red", "green"), strict=True):
         assert found.text.endswith(color)
-    (large,) = model.predict([str(tmp_path / "blue.png")], side=24)
+    (large,) = model.predict([str(tmp_path / "blue.png")], image_size=24)
     assert "blue" in large.text
 
 
-def test_decoding_step_by_step_gives_what_reading_whole_gives(run: RunFolder):
+def test_decoding_gives_the_scores_of_teacher_forcing(run: RunFolder):
     model = load(run.path)
     image = np.array(painted("green", 8).resize((16, 16)))
     found = model.predict([image])[0]
@@ -93,7 +93,7 @@ def test_decoding_step_by_step_gives_what_reading_whole_gives(run: RunFolder):
     assert many[69].score == pytest.approx(found.score, abs=1e-4)
 
 
-def test_it_shows_where_it_looked_for_each_word(run: RunFolder):
+def test_it_has_attention_for_each_word(run: RunFolder):
     found = load(run.path).predict([np.array(painted("red", 3).resize((16, 16)))])[0]
     looked = found.attention
     assert looked.source[0] == "1,1"
@@ -103,16 +103,16 @@ def test_it_shows_where_it_looked_for_each_word(run: RunFolder):
     assert looked.matrix.sum(1) == pytest.approx(np.ones(len(looked.target)), abs=1e-5)
 
 
-def test_it_is_judged_by_any_of_the_captions_and_reported(run: RunFolder, capsys):
+def test_it_is_scored_by_any_of_the_captions_and_reported(run: RunFolder, capsys):
     assert command(["eval", str(run.path)]) == 0
     assert "exact match %" in capsys.readouterr().out
     scores = json.loads((run.evaluation / "scores.json").read_text())
     assert scores["test"]["exact_match"] > 80
     assert (run.path / "attention" / "regions.png").read_bytes().startswith(b"\x89PNG")
     page = write_report(run).read_text(encoding="utf-8")
-    assert "where the model looked when it wrote it" in page
-    assert "模型在看图片的哪里" in page
-    assert "What the model is shown" in page
+    assert "For each word of a caption, its attention to the image" in page
+    assert "对图片的注意力" in page
+    assert "Training images" in page
 
 
 def test_the_command_line_describes_images(run: RunFolder, tmp_path: Path, capsys):
@@ -124,7 +124,7 @@ def test_the_command_line_describes_images(run: RunFolder, tmp_path: Path, capsy
     assert "bad.png" in capsys.readouterr().err
 
 
-def test_a_bad_image_is_told_and_the_good_ones_are_answered(run: RunFolder, tmp_path: Path, capsys):
+def test_a_bad_image_is_reported_and_the_others_are_captioned(run: RunFolder, tmp_path: Path, capsys):
     painted("red", 44).save(tmp_path / "red.png")
     painted("blue", 45).save(tmp_path / "blue.png")
     (tmp_path / "坏.png").write_text("no")
@@ -146,7 +146,7 @@ def test_a_bad_image_is_told_and_the_good_ones_are_answered(run: RunFolder, tmp_
     assert told.err.count("nonsense") == 1
 
 
-def test_a_bad_image_in_a_long_list_is_told_and_all_others_are_answered(run: RunFolder, tmp_path: Path, capsys):
+def test_a_bad_image_in_a_long_list_is_reported_and_all_others_are_captioned(run: RunFolder, tmp_path: Path, capsys):
     for color in ("red", "blue"):
         painted(color, 46).save(tmp_path / f"{color}.png")
     (tmp_path / "坏.png").write_text("no")
@@ -166,7 +166,7 @@ def test_a_bad_image_in_a_long_list_is_told_and_all_others_are_answered(run: Run
     assert capsys.readouterr().err.count("nowhere.png") == 1, "a wrong folder is told once"
 
 
-def test_the_model_keeps_words_and_how_it_sees(run: RunFolder):
+def test_the_model_folder_has_tokenizer_and_image_processor(run: RunFolder):
     assert {path.name for path in run.model.iterdir()} >= {
         "image_processor.json",
         "tokenizer.json",
@@ -189,7 +189,7 @@ def test_shapes_come_with_captions(tmp_path: Path, few_drawn_images: int):
     assert any(line.strip().startswith("is fed  <bos> a ") for line in said)
 
 
-def test_every_epoch_learns_the_next_caption(listed: Path):
+def test_every_epoch_has_the_next_caption(listed: Path):
     recipe = small(listed)
     prepared = prepare(recipe, lambda text: None)
     batch_at, epoch = batches(recipe, prepared), -(-len(prepared.train) // 16)
@@ -199,7 +199,7 @@ def test_every_epoch_learns_the_next_caption(listed: Path):
     assert starts[0] == starts[2]
 
 
-def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path, listed: Path):
+def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path, listed: Path):
     stop_and_resume(small(listed, **{"augmentation.shift": 2}), tmp_path)
 
 
@@ -211,12 +211,12 @@ def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path, listed: Path):
         ({"target": {"kind": "label"}}, "go together"),
     ],
 )
-def test_what_does_not_go_together_is_told(changes, complaint):
+def test_incompatible_settings_are_refused(changes, complaint):
     with pytest.raises(UserError, match=complaint):
         small(**changes)
 
 
 @pytest.mark.parametrize("kind", ["hf", "onnx", "ct2"])
-def test_what_cannot_be_exported_is_told(run: RunFolder, tmp_path: Path, kind, capsys):
+def test_an_impossible_export_is_refused(run: RunFolder, tmp_path: Path, kind, capsys):
     assert command(["export", str(run.path), "--to", kind, "--out", str(tmp_path / kind)]) != 0
     assert "Traceback" not in capsys.readouterr().err

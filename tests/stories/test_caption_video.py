@@ -50,7 +50,7 @@ def videos():
     return MovingShapesCorpus(size=6).videos(16, 3, 4)[0]["train"]
 
 
-def test_it_says_what_happens(run: RunFolder, videos, tmp_path: Path):
+def test_it_describes_videos(run: RunFolder, videos, tmp_path: Path):
     model = load(run.path)
     said = model.predict(list(videos.pixels))
     assert [each.text for each in said] == list(videos.labels)
@@ -63,7 +63,7 @@ def test_it_says_what_happens(run: RunFolder, videos, tmp_path: Path):
     assert backwards != pytest.approx(model.score(videos.pixels[2], videos.labels[2]), abs=1e-3)
 
 
-def test_gifs_and_folders_are_watched(run: RunFolder, videos, tmp_path: Path, capsys):
+def test_gifs_and_folders_of_frames_are_read(run: RunFolder, videos, tmp_path: Path, capsys):
     frames = [Image.fromarray(frame).resize((64, 64), Image.Resampling.NEAREST) for frame in videos.pixels[1]]
     doubled = [frame for frame in frames for _ in range(2)]
     doubled[0].save(tmp_path / "短片.webp", save_all=True, append_images=doubled[1:], lossless=True)
@@ -82,7 +82,7 @@ def test_gifs_and_folders_are_watched(run: RunFolder, videos, tmp_path: Path, ca
     assert "single frame" in capsys.readouterr().err
 
 
-def test_it_is_judged_drawn_and_reported(run: RunFolder, videos, few_drawn_images: int, capsys):
+def test_it_is_scored_plotted_and_reported(run: RunFolder, videos, few_drawn_images: int, capsys):
     assert command(["eval", str(run.path)]) == 0
     assert "exact match %" in capsys.readouterr().out
     assert json.loads((run.evaluation / "scores.json").read_text())["test"]["pairs"] == few_drawn_images
@@ -96,11 +96,11 @@ def test_it_is_judged_drawn_and_reported(run: RunFolder, videos, few_drawn_image
     assert "模型" in page
 
 
-def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path):
+def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path):
     stop_and_resume(small(), tmp_path)
 
 
-def test_a_dry_run_tells_what_is_seen():
+def test_a_dry_run_shows_the_size_of_videos():
     said: list[str] = []
     dry_run(small(), said.append)
     assert any("sees    4 frames of 16 x 16 pixels" in line for line in said)
@@ -116,12 +116,12 @@ def test_a_dry_run_tells_what_is_seen():
         ({"encoder": {"kind": "transformer"}}, "source.kind=video needs encoder.kind=recurrent"),
     ],
 )
-def test_what_does_not_go_together_is_told(changes, complaint):
+def test_incompatible_settings_are_refused(changes, complaint):
     with pytest.raises(UserError, match=complaint):
         small(**changes)
 
 
-def test_videos_of_ones_own_are_learned_and_watched_again(videos, tmp_path: Path, capsys):
+def test_user_videos_are_trained_on_and_captioned(videos, tmp_path: Path, capsys):
     """A folder of folders of frames and of animated images, with a list in it, is all it takes."""
     lines = ["video,caption"]
     for number, (frames, caption) in enumerate(zip(videos.pixels, videos.labels, strict=True)):
@@ -144,7 +144,7 @@ def test_videos_of_ones_own_are_learned_and_watched_again(videos, tmp_path: Path
     assert len(capsys.readouterr().out.splitlines()) >= 2
 
 
-def test_folders_of_splits_are_prepared_as_they_are_divided(videos, tmp_path: Path):
+def test_folders_of_splits_keep_their_division(videos, tmp_path: Path):
     for split, places in (("train", (0, 1, 2)), ("valid", (3,)), ("test", (4, 5))):
         (tmp_path / split).mkdir()
         for place in places:
@@ -159,6 +159,6 @@ def test_folders_of_splits_are_prepared_as_they_are_divided(videos, tmp_path: Pa
         assert (prepared.splits[split].pixels == videos.pixels[list(places)]).all()
 
 
-def test_pixels_that_are_no_video_are_told(run: RunFolder):
+def test_pixels_of_an_image_are_refused(run: RunFolder):
     with pytest.raises(UserError, match="frame x height x width x 3"):
         load(run.path).predict([np.zeros((16, 16, 3), np.uint8)])

@@ -57,7 +57,7 @@ def run(table: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return learned(table, tmp_path_factory.mktemp("runs") / "learned")
 
 
-def test_it_names_the_label_and_how_likely_all_are(run: RunFolder):
+def test_it_predicts_the_label_and_all_probabilities(run: RunFolder):
     model = load(run.path)
     found = model("the video is good")
     assert found.text == "praise"
@@ -73,7 +73,7 @@ def test_it_names_the_label_and_how_likely_all_are(run: RunFolder):
 
 @pytest.mark.parametrize("precision, near", [("float32", 1e-5), ("bf16", 0.1)])
 @pytest.mark.parametrize("count, packed", [(64, False), (65, True)])
-def test_many_texts_are_read_by_a_packed_twin_that_says_the_same(run, monkeypatch, count, packed, precision, near):
+def test_large_batches_have_packed_weights_and_the_same_predictions(run, monkeypatch, count, packed, precision, near):
     model, texts = load(run.path), [f"the {thing} is {word}" for thing in THINGS for word in (*GOOD, *BAD)][:count]
     one_by_one = [model(text) for text in texts]
     made, read, plain = [], [], task_protocols.pack_for_large_batches
@@ -94,19 +94,19 @@ def test_many_texts_are_read_by_a_packed_twin_that_says_the_same(run, monkeypatc
     assert (max(abs(actual - theirs) for actual, theirs in zip(*scores, strict=True)) > 1e-5) == (precision == "bf16")
 
 
-def test_a_model_that_only_reads_says_what_it_knows_of_decoding(run: RunFolder):
-    with pytest.raises(UserError, match="int8 is for models that write"):
+def test_an_encoder_only_model_refuses_most_decoding_settings(run: RunFolder):
+    with pytest.raises(UserError, match="int8 is for generative models"):
         load(run.path).predict(["the video is good"], precision="int8")
-    with pytest.raises(UserError, match=r"It knows decoding\.top_k and decoding\.precision"):
+    with pytest.raises(UserError, match=r"It supports decoding\.top_k and decoding\.precision"):
         load(run.path).predict(["the video is good"], num_beams=2)
 
 
-def test_a_text_has_no_side(run: RunFolder):
-    with pytest.raises(UserError, match="Only images have a side"):
-        load(run.path).predict(["the video is good"], side=3)
+def test_a_text_has_no_image_size(run: RunFolder):
+    with pytest.raises(UserError, match="Only image models have an image size"):
+        load(run.path).predict(["the video is good"], image_size=3)
 
 
-def test_an_empty_text_is_refused_and_a_long_one_is_cut(run: RunFolder):
+def test_an_empty_text_is_refused_and_a_long_one_is_truncated(run: RunFolder):
     with pytest.raises(UserError, match="The text is empty"):
         load(run.path)("  ")
     assert load(run.path)("the video is good " * 200).truncated
@@ -115,20 +115,20 @@ def test_an_empty_text_is_refused_and_a_long_one_is_cut(run: RunFolder):
 @pytest.mark.parametrize(
     "name", ["classify-text", "classify-text-gru", "classify-text-cnn"], ids=["transformer", "gru", "windows"]
 )
-def test_every_encoder_learns_to_read_the_word_not(table: Path, tmp_path: Path, name):
+def test_every_encoder_learns_the_word_not(table: Path, tmp_path: Path, name):
     changes = {} if name != "classify-text-cnn" else {"encoder.dropout": 0.0}
     run = learned(table, tmp_path / "run", name, **changes)
     scores = evaluate(run)
     assert scores["test"]["accuracy"] >= 90
 
 
-def test_it_is_judged_label_by_label(run: RunFolder, capsys):
+def test_it_is_scored_label_by_label(run: RunFolder, capsys):
     scores = evaluate(run)["test"]
     assert set(scores["classes"]) == {"praise", "blame"}
     assert sum(map(sum, scores["confusion"])) == scores["examples"] == 10
-    assert sum(each["count"] for each in scores["classes"].values()) == 10
+    assert sum(each["support"] for each in scores["classes"].values()) == 10
     head, *rows = (run.evaluation / "test-predictions.tsv").read_text(encoding="utf-8").splitlines()
-    assert head == "text\tlabel\tanswer\tprobability"
+    assert head == "text\tlabel\tprediction\tprobability"
     assert len(rows) == 10
     assert (run.evaluation / "confusion.png").read_bytes().startswith(b"\x89PNG")
     assert command(["eval", str(run.path)]) == 0
@@ -136,10 +136,10 @@ def test_it_is_judged_label_by_label(run: RunFolder, capsys):
     assert "precision %" in told
     assert "macro F1" in told
     page = write_report(run).read_text(encoding="utf-8")
-    assert "Which label is taken for which" in page
+    assert "Confusion matrix" in page
     assert "precision" in page
     assert "精确率" in page
-    with pytest.raises(UserError, match="no answers here"):
+    with pytest.raises(UserError, match="no table of predictions"):
         compare(run, run)
     assert command(["eval", str(run.path), str(run.path)]) == 0
     told = capsys.readouterr().out
@@ -147,23 +147,23 @@ def test_it_is_judged_label_by_label(run: RunFolder, capsys):
     assert "0 test examples that" in told
 
 
-def test_the_report_shows_the_surest_mistakes(run: RunFolder):
+def test_the_report_shows_the_most_confident_mistakes(run: RunFolder):
     evaluate(run)
     path = run.evaluation / "test-predictions.tsv"
     path.write_text(path.read_text(encoding="utf-8") + "<b>odd</b>\tpraise\tblame\t0.9700\n", encoding="utf-8")
     page = write_report(run).read_text(encoding="utf-8")
     assert "&lt;b&gt;odd&lt;/b&gt;" in page
-    assert "The surest mistakes" in page
+    assert "Most confident mistakes" in page
 
 
-def test_samples_show_label_and_answer(run: RunFolder):
+def test_samples_show_label_and_prediction(run: RunFolder):
     _, row, *_ = (run.samples / "step-000150.tsv").read_text(encoding="utf-8").splitlines()
     text, label, answer = row.split("\t")
     assert text.startswith("the ")
     assert {label, answer} <= {"praise", "blame"}
 
 
-def test_the_command_line_answers_line_by_line(run: RunFolder, tmp_path: Path, capsys):
+def test_the_command_line_predicts_line_by_line(run: RunFolder, tmp_path: Path, capsys):
     (tmp_path / "new.txt").write_text("the video is good\n\nthe video is bad\n", encoding="utf-8")
     assert command(["predict", str(run.path), "--file", str(tmp_path / "new.txt")]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -173,12 +173,12 @@ def test_the_command_line_answers_line_by_line(run: RunFolder, tmp_path: Path, c
     assert json.loads(capsys.readouterr().out)["candidates"][0][0]["text"] == "blame"
 
 
-def test_labels_are_kept_with_the_model(run: RunFolder):
+def test_labels_are_stored_with_the_model(run: RunFolder):
     assert json.loads((run.model / "labels.json").read_text(encoding="utf-8")) == ["blame", "praise"]
     assert "labels.json" in (run.model / "MANIFEST.json").read_text(encoding="utf-8")
 
 
-def test_csv_and_json_will_do_and_short_labels_are_no_finding(table: Path, tmp_path: Path):
+def test_json_lines_are_read_and_short_labels_give_no_warning(table: Path, tmp_path: Path):
     rows = [line.split("\t") for line in table.read_text(encoding="utf-8").splitlines()]
     long = [["very " * 30 + text, label] for text, label in rows]
     path = tmp_path / "my.jsonl"
@@ -189,7 +189,7 @@ def test_csv_and_json_will_do_and_short_labels_are_no_finding(table: Path, tmp_p
     assert not [line for line in said if "times as long" in line or "length ratio" in line]
 
 
-def test_a_label_that_was_never_learned_is_told_with_its_line(table: Path, tmp_path: Path):
+def test_an_unknown_test_label_is_reported_with_its_line(table: Path, tmp_path: Path):
     (tmp_path / "test.tsv").write_text("the end\tpraise\nthe start\tugly\n", encoding="utf-8")
     recipe = tiny_recipe(table, "classify-text", **SMALL | {"corpus.test": [str(tmp_path / "test.tsv")]})
     with pytest.raises(UserError, match=r"test\.tsv:2: The label 'ugly' does not occur"):
@@ -197,7 +197,7 @@ def test_a_label_that_was_never_learned_is_told_with_its_line(table: Path, tmp_p
     assert not (tmp_path / "run").exists()  # it is known before anything is learned
 
 
-def test_of_one_file_every_label_is_learned_however_rare(tmp_path: Path):
+def test_every_label_of_one_file_is_in_the_training_split(tmp_path: Path):
     lines = [f"text {n}\t{'odd' if n % 2 else 'even'}\n" for n in range(60)] + [f"rare {n}\t{n}\n" for n in range(20)]
     (tmp_path / "my.tsv").write_text("".join(lines), encoding="utf-8")
     said: list[str] = []
@@ -205,7 +205,7 @@ def test_of_one_file_every_label_is_learned_however_rare(tmp_path: Path):
     assert "labels 22" in said[0]
 
 
-def test_one_label_alone_is_refused(tmp_path: Path):
+def test_a_single_label_is_refused(tmp_path: Path):
     (tmp_path / "my.tsv").write_text("".join(f"text {n}\tsame\n" for n in range(30)), encoding="utf-8")
     with pytest.raises(UserError, match=r"my\.tsv:\d+: All training texts have the label 'same'"):
         prepare(tiny_recipe(tmp_path / "my.tsv", "classify-text", **SMALL), lambda text: None)
@@ -214,14 +214,14 @@ def test_one_label_alone_is_refused(tmp_path: Path):
 def test_a_dry_run_shows_text_and_label(table: Path):
     said: list[str] = []
     dry_run(tiny_recipe(table, "classify-text", **SMALL), said.append)
-    assert any("answers praise" in line or "answers blame" in line for line in said)
+    assert any("labels         praise" in line or "labels         blame" in line for line in said)
 
 
-def test_a_stopped_run_goes_on_to_the_same_end(table: Path, tmp_path: Path):
+def test_a_stopped_run_resumes_to_the_same_result(table: Path, tmp_path: Path):
     stop_and_resume(tiny_recipe(table, "classify-text", **SMALL), tmp_path)
 
 
-def test_pieces_can_be_cut_anew_in_every_epoch(table: Path, tmp_path: Path):
+def test_bpe_dropout_tokenizes_anew_in_every_epoch(table: Path, tmp_path: Path):
     run = train_recipe(
         tiny_recipe(table, "classify-text", **SMALL | {"source.tokenizer.dropout": 0.2}), tmp_path / "run"
     )
@@ -238,7 +238,7 @@ def filler(table: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return train_recipe(tiny_recipe(table, "fill", **changes), folder / "fill")
 
 
-def test_it_starts_with_the_reading_weights_and_the_tokenizer_of_a_bert(table: Path, filler: RunFolder, tmp_path: Path):
+def test_fine_tuning_starts_with_the_encoder_and_the_tokenizer_of_a_bert(table: Path, filler: RunFolder, tmp_path: Path):
     recipe = resolve("classify-text", [table], {"pretrained": str(filler.path), "training.steps": 2, "training.patience": 0})
     assert recipe.source == filler.recipe().source
     assert recipe.encoder == filler.recipe().encoder
@@ -253,30 +253,30 @@ def test_it_starts_with_the_reading_weights_and_the_tokenizer_of_a_bert(table: P
     assert resolve(run.recipe_file, [], {}).pretrained == str(filler.path)
 
 
-def test_what_cannot_be_started_from_is_told(table: Path, filler: RunFolder, run: RunFolder):
+def test_an_incompatible_pretrained_model_is_refused(table: Path, filler: RunFolder, run: RunFolder):
     with pytest.raises(UserError, match="no run 'nowhere'"):
         resolve("classify-text", [table], {"pretrained": "nowhere"})
     for path, value in (("encoder.width", 64), ("encoder.heads", 1), ("source.tokenizer.kind", "characters")):
-        told = rf"{path} is not the same in this recipe and in the model that it starts from: {value} and "
+        told = rf"{path} differs between this recipe and its pretrained model: {value} and "
         with pytest.raises(UserError, match=told):
             resolve("classify-text", [table], {"pretrained": str(filler.path), path: value})
     wide = resolve("classify-text", [table], {"pretrained": str(filler.path)}).with_(**{"encoder.width": 64})
-    with pytest.raises(UserError, match="is not the same in this recipe and in the run"):
+    with pytest.raises(UserError, match="is missing or has another shape"):
         new_trainer(wide, prepare(wide, lambda text: None))
-    with pytest.raises(UserError, match="only models that read can start"):
+    with pytest.raises(UserError, match="only encoder-only models can start"):
         resolve("pocket-transformer", [], {"pretrained": str(filler.path)})
     free = {"encoder.dropout": 0.4, "encoder.drop_path": 0.1, "source.max_tokens": 20}
     others = resolve("classify-text", [table], {"pretrained": str(filler.path), **free})
     assert new_trainer(others, prepare(others, lambda text: None)).step == 0
 
 
-def test_a_run_that_is_not_finished_cannot_be_started_from(table: Path, filler: RunFolder, tmp_path: Path):
+def test_an_unfinished_run_cannot_be_fine_tuned(table: Path, filler: RunFolder, tmp_path: Path):
     shutil.copytree(filler.path, tmp_path / "half", ignore=shutil.ignore_patterns("model"))
-    with pytest.raises(UserError, match="not finished, so nothing can start from it"):
+    with pytest.raises(UserError, match="not finished, so it has no weights"):
         resolve("classify-text", [table], {"pretrained": str(tmp_path / "half")})
 
 
-def test_what_it_started_from_is_remembered_wherever_one_stands(table: Path, filler: RunFolder, monkeypatch):
+def test_the_pretrained_model_is_stored_by_its_absolute_path(table: Path, filler: RunFolder, monkeypatch):
     monkeypatch.chdir(filler.path.parent)
     assert resolve("classify-text", [table], {"pretrained": filler.path.name}).pretrained == str(filler.path)
 
@@ -284,12 +284,12 @@ def test_what_it_started_from_is_remembered_wherever_one_stands(table: Path, fil
 @pytest.mark.parametrize(
     "changes, complaint",
     [
-        ({"metrics": ["bleu"]}, "metrics are for texts"),
+        ({"metrics": ["bleu"]}, "metrics are for generated texts"),
         ({"training.batches": "packed"}, "packed batches"),
         ({"objective.kind": "masked-token"}, "goes with objective.kind=classify"),
     ],
     ids=str,
 )
-def test_what_would_be_ignored_is_refused(table: Path, changes, complaint):
+def test_settings_without_effect_are_refused(table: Path, changes, complaint):
     with pytest.raises(UserError, match=complaint):
         resolve("classify-text", [table], changes)

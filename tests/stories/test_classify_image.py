@@ -72,7 +72,7 @@ def run(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return train_recipe(small(photos, **much), tmp_path_factory.mktemp("runs") / "learned")
 
 
-def test_it_answers_files_of_any_size_and_says_how_likely_all_labels_are(run: RunFolder, tmp_path: Path):
+def test_it_classifies_files_of_any_size_with_all_probabilities(run: RunFolder, tmp_path: Path):
     model, paths = load(run.path), []
     for number, (label, color) in enumerate(COLORS.items()):
         paths.append(tmp_path / f"{label}.png")
@@ -84,7 +84,7 @@ def test_it_answers_files_of_any_size_and_says_how_likely_all_labels_are(run: Ru
     assert model.score(str(paths[1]), "green") > model.score(str(paths[1]), "blue")
 
 
-def test_pixels_in_memory_are_answered_whatever_their_neighbors_are(run: RunFolder):
+def test_predictions_of_pixels_do_not_depend_on_the_batch(run: RunFolder):
     images = [np.array(painted(color, 7).resize((side, side))) for color in COLORS.values() for side in (16, 24)]
     model = load(run.path)
     together = model.predict(images)
@@ -95,7 +95,7 @@ def test_pixels_in_memory_are_answered_whatever_their_neighbors_are(run: RunFold
         model.predict([images[0] / 255])
 
 
-def test_it_shows_where_it_looked(run: RunFolder, tmp_path: Path):
+def test_it_has_attention(run: RunFolder, tmp_path: Path):
     painted(COLORS["green"], 5).save(tmp_path / "green.png")
     looked = load(run.path)(str(tmp_path / "green.png")).attention
     assert looked.source[:3] == ["class", "1,1", "1,2"]
@@ -105,17 +105,17 @@ def test_it_shows_where_it_looked(run: RunFolder, tmp_path: Path):
     assert "<table>" in looked.html()
 
 
-def test_a_model_looks_at_images_in_other_sizes_and_says_so(run: RunFolder, tmp_path: Path, capsys):
+def test_a_model_accepts_other_image_sizes_and_warns_about_resizing(run: RunFolder, tmp_path: Path, capsys):
     model, path = load(run.path), tmp_path / "green.png"
     painted(COLORS["green"], 5).save(path)
     assert not model(str(path)).warnings
-    (found,) = model.predict([str(path)], side=24)
+    (found,) = model.predict([str(path)], image_size=24)
     assert found.text == "green"
     assert not found.warnings
     assert found.score != model(str(path)).score
-    (near,) = model.predict([str(path)], side=25)
+    (near,) = model.predict([str(path)], image_size=25)
     assert near.score == pytest.approx(found.score, abs=1e-4)
-    assert near.warnings == ("it is seen in 24 x 24 pixels, which are whole patches, not in 25 x 25",)
+    assert near.warnings == ("resized from 25 x 25 to 24 x 24 pixels, a whole number of patches",)
     odd = model.predict([np.array(painted(COLORS["blue"], 5).resize((30, 3)))])[0]
     assert odd.text == "blue"
     assert "32 x 4 pixels" in odd.warnings[0]
@@ -125,7 +125,7 @@ def test_a_model_looks_at_images_in_other_sizes_and_says_so(run: RunFolder, tmp_
     native = (run.evaluation / "test-predictions.tsv").read_text(encoding="utf-8")
     assert command(["eval", str(run.path), "--set", "source.image_size=21"]) == 0
     assert (run.evaluation / "test-predictions.tsv").read_text(encoding="utf-8") != native
-    assert "images were seen in 20 x 20 pixels" in capsys.readouterr().out
+    assert "image size 20 x 20 pixels" in capsys.readouterr().out
     scores = json.loads((run.evaluation / "scores.json").read_text())
     assert scores["image"] == {"size": 20}
     assert command(["eval", str(run.path), str(run.path)]) == 0  # runs are compared by what each sees of itself
@@ -136,7 +136,7 @@ def test_a_model_looks_at_images_in_other_sizes_and_says_so(run: RunFolder, tmp_
 @pytest.mark.parametrize(
     ("image_size", "told"), [(0, "cannot be 0"), (5000, "cannot be 5000"), (516, "more than 16,384")]
 )
-def test_sizes_that_nothing_can_be_seen_in_are_refused_without_blaming_the_image(run, tmp_path, side, told, capsys):
+def test_invalid_image_sizes_are_refused_without_naming_the_image(run, tmp_path, side, told, capsys):
     painted(COLORS["blue"], 5).save(tmp_path / "x.png")
     for asked in (["predict", str(run.path), str(tmp_path / "x.png")], ["eval", str(run.path)]):
         assert command([*asked, "--set", f"source.image_size={image_size}"]) == 2
@@ -145,7 +145,7 @@ def test_sizes_that_nothing_can_be_seen_in_are_refused_without_blaming_the_image
         assert "x.png" not in error
 
 
-def test_a_damaged_image_among_others_leaves_its_line_empty_and_shows_in_the_exit_code(run, tmp_path, capsys):
+def test_a_damaged_image_gives_an_empty_line_and_an_exit_code(run, tmp_path, capsys):
     names = [str(tmp_path / name) for name in ("a.png", "bad.png", "b.png")]
     for name in names[::2]:
         painted(COLORS["blue"], 3).save(name)
@@ -158,7 +158,7 @@ def test_a_damaged_image_among_others_leaves_its_line_empty_and_shows_in_the_exi
         assert "bad.png" in captured.err
 
 
-def test_going_on_in_another_size_is_refused(run: RunFolder, tmp_path: Path, capsys, monkeypatch):
+def test_resuming_with_another_image_size_is_refused(run: RunFolder, tmp_path: Path, capsys, monkeypatch):
     painted(COLORS["blue"], 3).save(tmp_path / "a.png")
     asked = ["predict", str(run.path), str(tmp_path / "a.png"), "--out", str(tmp_path / "out.txt")]
 
@@ -169,11 +169,11 @@ def test_going_on_in_another_size_is_refused(run: RunFolder, tmp_path: Path, cap
         patch.setattr(OutputFile, "finish", stopped)
         assert command(asked) == 130
     assert command([*asked, "--set", "source.image_size=24"]) == 2
-    assert "begun with side = null, and now it is 24" in capsys.readouterr().err
+    assert "started with image_size = null, and now image_size = 24" in capsys.readouterr().err
     assert command(asked) == 0
 
 
-def test_the_command_line_answers_and_names_what_is_no_image(run: RunFolder, tmp_path: Path, capsys):
+def test_the_command_line_classifies_images_and_names_other_files(run: RunFolder, tmp_path: Path, capsys):
     painted(COLORS["blue"], 3).save(tmp_path / "蓝.png")
     assert command(["predict", str(run.path), str(tmp_path / "蓝.png")]) == 0
     assert capsys.readouterr().out.startswith("blue\tblue 0.")
@@ -187,14 +187,14 @@ def test_the_command_line_answers_and_names_what_is_no_image(run: RunFolder, tmp
     assert "text.png: This is not an image but text." in capsys.readouterr().err
 
 
-def test_it_is_judged_label_by_label_and_shows_images(run: RunFolder, capsys):
+def test_it_is_scored_label_by_label_and_shows_images(run: RunFolder, capsys):
     assert command(["eval", str(run.path)]) == 0
     assert "macro F1" in capsys.readouterr().out
     scores = json.loads((run.evaluation / "scores.json").read_text())["test"]
     assert scores["accuracy"] > 90
     assert set(scores["classes"]) == set(COLORS)
     head, *rows = (run.evaluation / "test-predictions.tsv").read_text(encoding="utf-8").splitlines()
-    assert head.split("\t") == ["file", "label", "answer", "probability"]
+    assert head.split("\t") == ["file", "label", "prediction", "probability"]
     assert len(rows) == scores["examples"] > 3
     assert "图 " in rows[0].split("\t")[0]
     for path in ("eval/confusion.png", "attention/patches.png", "samples/batch.png"):
@@ -202,16 +202,16 @@ def test_it_is_judged_label_by_label_and_shows_images(run: RunFolder, capsys):
     page = write_report(run).read_text(encoding="utf-8")
     for text in (
         "images read = kept",
-        "What the model is shown",
-        "模型看到的图片",
-        "where the class token looks",
-        "类别词元看向哪里",
+        "Training images",
+        "训练图片",
+        "attention of the class token",
+        "类别词元的注意力",
     ):
         assert text in page
     assert page.count("data:image/png") >= 4
 
 
-def test_mistakes_are_shown_and_forgotten_when_there_are_none(run: RunFolder, tmp_path: Path):
+def test_mistakes_are_shown_and_deleted_when_there_are_none(run: RunFolder, tmp_path: Path):
     wrong = tmp_path / "wrong"
     for label, color in zip(COLORS, [*list(COLORS.values())[1:], COLORS["红"]], strict=True):
         (wrong / label).mkdir(parents=True)
@@ -222,14 +222,14 @@ def test_mistakes_are_shown_and_forgotten_when_there_are_none(run: RunFolder, tm
     right = run.recipe_file.read_text(encoding="utf-8")
     try:
         run.recipe_file.write_text(mistaken.toml(), encoding="utf-8")
-        with pytest.raises(UserError, match="may have been learned"):
+        with pytest.raises(UserError, match="test examples may be among them"):
             evaluate(run)
         run.splits.unlink()  # these are others, as we know
         assert evaluate(run)["test"]["accuracy"] < 10
         assert (run.evaluation / "mistakes.png").exists()
         page = write_report(run).read_text(encoding="utf-8")
-        assert "The commonest confusions" in page
-        assert "The surest mistakes" in page
+        assert "Most common confusions" in page
+        assert "Most confident mistakes" in page
     finally:
         run.recipe_file.write_text(right, encoding="utf-8")
     accuracy = evaluate(run)["test"]["accuracy"]
@@ -237,14 +237,14 @@ def test_mistakes_are_shown_and_forgotten_when_there_are_none(run: RunFolder, tm
     assert (run.evaluation / "confused.png").exists() == (accuracy < 100)
 
 
-def test_samples_show_label_and_answer(run: RunFolder):
+def test_samples_show_label_and_prediction(run: RunFolder):
     _, row, *_ = (run.samples / "step-000060.tsv").read_text(encoding="utf-8").splitlines()
     name, label, answer = row.split("\t")
     assert f"{label}/图 " in name
     assert answer in COLORS
 
 
-def test_the_model_keeps_labels_and_how_it_sees(run: RunFolder):
+def test_the_model_folder_has_labels_and_image_processor(run: RunFolder):
     assert json.loads((run.model / "labels.json").read_text(encoding="utf-8")) == sorted(COLORS)
     assert json.loads((run.model / "image_processor.json").read_text()) == {"image_size": 16, "channels": 3}
     manifest = (run.model / "MANIFEST.json").read_text(encoding="utf-8")
@@ -271,11 +271,11 @@ def test_shapes_need_no_file(tmp_path: Path, few_drawn_images: int):
 @pytest.mark.parametrize(
     "views", [{}, {"augmentation.mixup": 0.5, "augmentation.flip": True, "augmentation.repeats": 2}], ids=str
 )
-def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path, augmentation):
+def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path, augmentation):
     stop_and_resume(small(**augmentation), tmp_path)
 
 
-def test_what_one_model_has_learned_another_begins_with(run: RunFolder, tmp_path: Path, few_drawn_images: int):
+def test_fine_tuning_starts_with_the_weights_of_another_run(run: RunFolder, tmp_path: Path, few_drawn_images: int):
     changes = {"pretrained": str(run.path), "training.steps": 2, "training.evaluate_every": 2, "training.batch_size": 16}
     recipe = resolve("classify-image", [], changes | {"corpus.size": 50})
     assert recipe.source == run.recipe().source
@@ -291,19 +291,19 @@ def test_what_one_model_has_learned_another_begins_with(run: RunFolder, tmp_path
     assert evaluate(train_recipe(recipe, tmp_path / "tuned"))["test"]["examples"] == few_drawn_images
 
 
-def test_a_step_sees_as_many_views_as_images_are_asked_for():
+def test_repeated_augmentation_keeps_the_batch_size():
     recipe = small(**{"augmentation.repeats": 4})
     batch = batches(recipe, prepare(recipe, lambda text: None))(1)
     assert len(batch.indices) == 16
     assert sorted(batch.indices.unique(return_counts=True)[1].tolist()) == [4, 4, 4, 4]
 
 
-def test_a_dry_run_says_what_would_be_seen():
+def test_a_dry_run_shows_the_size_of_images():
     said: list[str] = []
     dry_run(small(), said.append)
     assert any("source (16, 3, 16, 16)" in line for line in said)
-    assert any("sees    16 x 16 pixels of 3 numbers each" in line for line in said)
-    assert any("answers " in line for line in said)
+    assert any("image          16 x 16 pixels, 3 channels" in line for line in said)
+    assert any("labels " in line for line in said)
 
 
 def test_a_bad_image_is_left_out_and_counted(photos: Path, tmp_path: Path):
@@ -322,7 +322,7 @@ def test_a_bad_image_is_left_out_and_counted(photos: Path, tmp_path: Path):
         bad.unlink()
 
 
-def test_one_folder_is_given_and_it_has_several_labels(photos: Path, tmp_path: Path):
+def test_one_folder_with_several_labels_is_required(photos: Path, tmp_path: Path):
     with pytest.raises(UserError, match="2 sets of images were given"):
         resolve("classify-image", [photos, photos], {})
     with pytest.raises(UserError, match="class"):
@@ -340,12 +340,12 @@ def test_one_folder_is_given_and_it_has_several_labels(photos: Path, tmp_path: P
         ("classify-image", {"objective.kind": "next-token"}, r"goes with objective\.kind=classify"),
     ],
 )
-def test_what_does_not_go_together_is_told(recipe, changes, complaint):
+def test_incompatible_settings_are_refused(recipe, changes, complaint):
     with pytest.raises(UserError, match=complaint):
         resolve(recipe, [], changes)
 
 
-def test_a_dialogue_asks_for_images(run: RunFolder, tmp_path: Path, monkeypatch, capsys):
+def test_the_prompt_reads_image_files(run: RunFolder, tmp_path: Path, monkeypatch, capsys):
     painted(COLORS["blue"], 7).save(tmp_path / "蓝.png")
     typed = iter([str(tmp_path / "nothing.png"), str(tmp_path / "蓝.png"), ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))

@@ -56,7 +56,7 @@ def found() -> dict:
 
 
 class TestTables:
-    def test_the_ladder_has_a_row_for_each_rung_that_was_measured_with_a_value_for_each_seed(self, found):
+    def test_the_ladder_has_a_row_for_each_measured_recipe_with_a_value_for_each_seed(self, found):
         table = found["tables"]["ladder"]
         assert [each["recipe"] for each in table["rows"]] == ["low", "high"]
         low, high = table["rows"]
@@ -73,7 +73,7 @@ class TestTables:
         assert step["difference"] == pytest.approx(100 - sum(low) / 2, abs=1e-3)
         assert step["p_of_seeds"] == "0.001, 0.001"  # seed 3 has nothing to be compared with
 
-    def test_an_ablation_is_compared_with_the_same_seeds_and_ordered_by_what_it_costs(self):
+    def test_an_ablation_is_compared_with_the_same_seeds_and_ordered_by_its_loss(self):
         table = ablation_table(ROWS, TEST)["rows"]
         assert [each["change"] for each in table] == ["as it is", "without x", "without y", "another seed"]
         whole, x, y, alone = table
@@ -91,24 +91,24 @@ class TestTables:
         # Seed 3 spoils sentences 3 and 4, those with 12 words.
         assert [each["low"][0] == 100 for each in table] == [True, True, False, True]
 
-    def test_examples_are_what_the_rungs_said_of_a_sentence_that_changed(self, found):
+    def test_examples_are_the_outputs_of_all_recipes_for_a_sentence_that_changed(self, found):
         (example,) = found["examples"]  # the last rung lost nowhere
         index = SOURCES.index(example["source"])
         assert example["change"] == "low → high"
         assert example["reference"] == example["outputs"]["high"] == REFERENCES[index]
         assert example["outputs"]["low"] == REFERENCES[index].replace("dog", "cat")
 
-    def test_a_long_sentence_is_no_example(self):
+    def test_long_sentences_are_no_examples(self):
         last = [*REFERENCES[:5], "x"]
         rungs = [Row("low", 1, outputs={"test": last}), row("high", 1, wrong=0)]
         assert collect(rungs, LADDER, TEST)["examples"] == []
 
-    def test_where_the_last_rung_lost_most_is_shown_too(self):
+    def test_the_largest_loss_of_the_last_recipe_is_shown_too(self):
         better, worse = row("middle", 1, wrong=0), row("high", 1, wrong=1)
         (example,) = collect([better, worse], LADDER, TEST)["examples"]
         assert example["change"] == "high → middle"
 
-    def test_results_say_where_and_how_and_keep_no_other_outputs(self, found):
+    def test_results_have_environment_and_signatures_and_no_other_outputs(self, found):
         assert found["environment"] == {"python": "3.12", "torch": "2.11", "device": "GPU"}
         assert found["signatures"] == {"bleu": "tok:13a"}
         assert json.dumps(found).count("the small dog") <= 3
@@ -119,7 +119,7 @@ class TestTables:
                 if column["key"] not in ("test_chrf", "test_bleu-tokenized"):
                     assert any(column["key"] in each for each in table["rows"]), column
 
-    def test_any_recipe_gives_a_table_of_its_figures(self):
+    def test_any_recipe_gives_a_table_of_its_metrics(self):
         one = Row("g2p", 1, metrics={"steps": 5, "test_word_error_rate": 20.5, "test_decoding_seconds": 3.0})
         two = Row("g2p", 2, metrics={"steps": 5, "test_word_error_rate": 21.5})
         table = metrics_table([one, two])
@@ -128,7 +128,7 @@ class TestTables:
         assert "test words wrong %" in titles
         assert not any("decoding" in title or "valid" in title for title in titles)
 
-    def test_rows_are_added_to_a_results_file_and_replace_what_they_measure_again(self, tmp_path, capsys):
+    def test_rows_are_added_to_a_results_file_and_replace_older_ones(self, tmp_path, capsys):
         def gathered(name: str, *rows: Row) -> dict:
             for each in rows:
                 write_row(each, tmp_path / name)
@@ -154,7 +154,7 @@ class TestTables:
         with pytest.raises(UserError, match="No table shows four"):
             gathered("last", replace(one, recipe="four"))
 
-    def test_a_table_keeps_its_columns_when_nothing_is_measured_again(self, tmp_path, capsys):
+    def test_a_table_keeps_its_columns_without_new_rows(self, tmp_path, capsys):
         shown = {"all": (("one",), ("accuracy",)), "other": (("two",), ("accuracy",))}
         for name in ("one", "two"):
             write_row(Row(name, 1, metrics={"test_accuracy": 90.0}, environment=ROWS[0].environment), tmp_path / name)
@@ -165,7 +165,7 @@ class TestTables:
 
 
 class TestFiles:
-    def test_a_row_is_read_back_as_it_was_written(self, tmp_path):
+    def test_a_row_survives_writing_and_reading(self, tmp_path):
         path = write_row(ROWS[5], tmp_path)
         assert path.name == "high-without-x-seed1.json"
         assert read_rows(tmp_path) == [ROWS[5]]

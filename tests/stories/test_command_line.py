@@ -37,7 +37,7 @@ def settings() -> list[str]:
     return [word for setting in TINY for word in ("--set", setting)]
 
 
-def test_a_first_evening(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def test_train_evaluate_and_predict(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     assert run(["train", "pocket-transformer", "my.tsv", *settings()]) == 0
     printed = capsys.readouterr().out
     assert "data   train" in printed
@@ -72,7 +72,7 @@ def test_a_first_evening(folder: Path, capsys: pytest.CaptureFixture[str], monke
 def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["train", "pocket-transformer", "my.tsv", "--dry-run", *settings()]) == 0
     printed = capsys.readouterr().out
-    assert "weights in all" in printed
+    assert "weights in total" in printed
     assert "<bos> the" in printed
     assert "minutes for 3 steps" in printed
     assert not (folder / "runs").exists()
@@ -81,7 +81,7 @@ def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("command", "answer"),
     [
-        ("trian x", "There is no verb 'trian'. Did you mean 'train'?"),
+        ("trian x", "There is no command 'trian'. Did you mean 'train'?"),
         ("show pocket-transfomer", "There is no recipe 'pocket-transfomer'. Did you mean 'pocket-transformer'?"),
         ("train multi30k-ensemble", "put together of finished runs: `seq2see ensemble RUN RUN`."),
         ("train translate mi.tsv", "mi.tsv: There is no such file. Did you mean 'my.tsv'?"),
@@ -92,9 +92,9 @@ def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.Capt
         ("train translate --set steps", "'steps' is not a setting."),
         ("train nothing.toml", "nothing.toml: There is no such file."),
         ("predict runs/none x", "There is no run 'runs/none'."),
-        ("predict latest x --file my.tsv", "Texts and --file are given, and only one of them is answered. Leave one"),
+        ("predict latest x --file my.tsv", "Texts and --file cannot be combined. Leave one"),
         ("train translate my.tsv --out /proc/x", "/proc/x: This cannot be written or read (No such file or directory)"),
-        ("predict . x", ".: This folder has neither the recipe.toml of a run nor the config.json of real weights."),
+        ("predict . x", ".: This folder has neither the recipe.toml of a run nor the config.json of a pretrained model."),
         ("data get multi31k", "There is no corpus 'multi31k'. Did you mean 'multi30k'?"),
         ("data check my.tzv", "my.tzv: There is no such file. Did you mean 'my.tsv'?"),
         ("train translate my.tsv my.tsv my.tsv", "Pairs are read from one file or two, not from 3."),
@@ -104,7 +104,7 @@ def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.Capt
         ("diff pocket-gru pocket-gro", "Did you mean 'pocket-gru'?"),
     ],
 )
-def test_a_mistake_is_told_in_one_sentence(command: str, answer: str, folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_error_is_reported_in_one_sentence(command: str, answer: str, folder: Path, capsys: pytest.CaptureFixture[str]):
     assert run(command.split()) == 2
     printed = capsys.readouterr()
     assert answer in printed.err
@@ -114,14 +114,14 @@ def test_a_mistake_is_told_in_one_sentence(command: str, answer: str, folder: Pa
 
 
 @pytest.mark.parametrize("verb", ["data check", "train classify-image", "predict"])
-def test_a_path_that_cannot_be_is_told(verb: str, folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_impossible_path_is_reported(verb: str, folder: Path, capsys: pytest.CaptureFixture[str]):
     assert run([*verb.split(), "a" * 5000]) == 2  # as one behind a locked folder; but no folder is locked for root
     printed = capsys.readouterr().err
     assert printed.startswith("seq2see: aaa")
     assert "Check the path" in printed
 
 
-def test_whoever_stops_a_command_by_hand_is_told_so_by_its_code(monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_command_has_the_exit_code_130(monkeypatch: pytest.MonkeyPatch):
     def stopped(**words: object) -> None:
         raise KeyboardInterrupt
 
@@ -129,7 +129,7 @@ def test_whoever_stops_a_command_by_hand_is_told_so_by_its_code(monkeypatch: pyt
     assert run(["recipes"]) == 130  # as shells say it: 128 and the number of the signal
 
 
-def test_a_training_that_was_asked_to_stop_says_how_to_go_on_and_by_which_signal(
+def test_an_interrupted_training_prints_how_to_resume_and_exits_with_its_signal(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     def stopped(*anything: object) -> None:
@@ -140,7 +140,7 @@ def test_a_training_that_was_asked_to_stop_says_how_to_go_on_and_by_which_signal
     assert "stopped at step 7" in capsys.readouterr().out
 
 
-def test_a_corpus_with_a_file_that_is_not_the_published_one_ends_with_two(
+def test_a_corpus_with_a_changed_file_has_the_exit_code_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     for status, code in (("verified", 0), ("unpinned", 0), ("mismatch", 2)):
@@ -154,7 +154,7 @@ AT_ONCE = pytest.mark.parametrize("at_once", ["1", ""], ids=["printed at once", 
 
 
 @AT_ONCE
-def test_closed_and_full_streams_end_in_no_traceback(at_once: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_closed_and_full_streams_give_no_traceback(at_once: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PYTHONUNBUFFERED", at_once)
     assert run(["train", "translate", "my.tsv", *settings()]) == 0
 
@@ -168,26 +168,26 @@ def test_closed_and_full_streams_end_in_no_traceback(at_once: str, folder: Path,
     assert shell("--file my.tsv 2>&-") == (0, "")
     code, told = shell("红猫 > /dev/full")
     assert code == 2
-    assert told.startswith("seq2see: What should be printed cannot be written or read (No space left on device).")
+    assert told.startswith("seq2see: The output cannot be written or read (No space left on device).")
     assert told.count("\n") == 1
 
 
-def test_a_text_that_names_a_file_is_remarked_on(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_text_that_names_a_file_gives_a_warning(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["train", "translate", "my.tsv", *settings()]) == 0
     capsys.readouterr()
     assert run(["predict", "latest", "my.tsv", "红猫"]) == 0
     printed = capsys.readouterr()
-    assert printed.err.count("is taken as a text") == 1
+    assert printed.err.count("is treated as a text") == 1
     assert "--file my.tsv" in printed.err
     assert printed.out.count("\n") == 2
 
 
 @pytest.mark.parametrize("command", [[], ["data"]])
-def test_a_command_without_a_verb_shows_the_verbs(command: list[str], capsys: pytest.CaptureFixture[str]):
+def test_a_group_without_a_command_shows_its_commands(command: list[str], capsys: pytest.CaptureFixture[str]):
     assert run(command) == 2
     printed = capsys.readouterr()
     assert (printed.out + printed.err).startswith("Usage: seq2see")
-    assert "shows how it is used" not in printed.err
+    assert "--help`" not in printed.err
 
 
 BAD_FILES = {
@@ -252,7 +252,7 @@ def test_any_data_can_be_checked(name, content, task, told, code, folder: Path, 
         ("a.csv", "1\n2\n3\n", ["--task", "forecast"], "There are 3 values"),
     ],
 )
-def test_what_is_too_short_is_told_by_a_check_as_by_training(name, content, task, told, folder: Path, capsys):
+def test_data_check_reports_short_data_as_training_does(name, content, task, told, folder: Path, capsys):
     (folder / name).write_text(content, encoding="utf-8")
     assert run(["train", *(task[1:] or ["write"]), name]) == 2
     assert told in capsys.readouterr().err
@@ -260,7 +260,7 @@ def test_what_is_too_short_is_told_by_a_check_as_by_training(name, content, task
     assert told in capsys.readouterr().out
 
 
-def test_what_is_too_short_is_not_told_of_what_cannot_be_read(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_data_check_does_not_report_unreadable_data_as_too_short(folder: Path, capsys: pytest.CaptureFixture[str]):
     (folder / "a.txt").write_bytes(b"fine\n" * 9)
     (folder / "b.txt").write_bytes(b"caf\xe9\n")
     assert run(["data", "check", "a.txt", "b.txt", "--task", "write"]) == 2
@@ -284,7 +284,7 @@ def test_line_ends_and_marks_are_repaired_and_counted(content: bytes, folder: Pa
 
 @AT_ONCE
 @pytest.mark.parametrize("verb", ["recipes", "show pocket-gru", "--version"])
-def test_whoever_stops_reading_is_no_mistake(verb: str, at_once: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_closed_output_pipe_is_no_error(verb: str, at_once: str, monkeypatch: pytest.MonkeyPatch):
     """As `seq2see recipes | head -1`: the reader goes away before all is said."""
     monkeypatch.setenv("PYTHONUNBUFFERED", at_once)
     reader, writer = os.pipe()
@@ -308,7 +308,7 @@ def test_recipes_and_settings_are_explained(capsys: pytest.CaptureFixture[str]):
     assert {line.partition(":")[0].rpartition(".")[0] for line in told} == {"", "source.embedding"}
 
 
-def test_a_saved_recipe_is_as_good_as_a_name(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_saved_recipe_can_replace_a_name(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["show", "pocket-lstm", "--toml"]) == 0
     (folder / "mine.toml").write_text(capsys.readouterr().out, encoding="utf-8")
     assert run(["diff", "mine.toml", "pocket-lstm"]) == 0
@@ -318,7 +318,7 @@ def test_a_saved_recipe_is_as_good_as_a_name(folder: Path, capsys: pytest.Captur
     assert "mine.toml: There is no setting 'stops'. Did you mean 'steps'?" in capsys.readouterr().err
 
 
-def test_runs_are_listed_by_their_whole_names(
+def test_runs_are_listed_with_their_full_names(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "80")
@@ -335,10 +335,10 @@ def test_runs_are_listed_by_their_whole_names(
     assert max(map(len, printed.splitlines())) <= 80
 
 
-def test_the_doctor_says_whether_steps_are_native(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def test_the_doctor_reports_whether_native_code_is_used(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SEQ2SEE_NATIVE", "0")
     assert run(["doctor"]) == 0
-    assert "native steps  none, decoding on a CPU is slower: it is switched off by SEQ2SEE_NATIVE=0" in (
+    assert "native code   none, so decoding on a CPU is slower: it is switched off by SEQ2SEE_NATIVE=0" in (
         capsys.readouterr().out
     )
 
@@ -360,5 +360,5 @@ assert not gc.isenabled() and gc.get_freeze_count() <= frozen
 """
 
 
-def test_garbage_is_not_looked_for_in_what_is_imported_and_afterwards_as_ever():
+def test_imports_run_without_garbage_collection():
     subprocess.run([sys.executable, "-c", IMPORTED], check=True, timeout=60)

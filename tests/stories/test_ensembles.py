@@ -48,7 +48,7 @@ def test_its_score_is_the_mean_of_probabilities_token_by_token(home: Path):
     assert both.score("红猫", "the red cat") != pytest.approx(members[0].score("红猫", "the red cat"), abs=1e-3)
 
 
-def test_it_predicts_and_its_answers_score_what_it_says(home: Path):
+def test_it_predicts_and_its_outputs_have_their_scores(home: Path):
     both = load(home / "both")
     assert isinstance(both.module, Ensemble)
     for prediction in both.predict(TEXTS, num_beams=3):
@@ -57,7 +57,7 @@ def test_it_predicts_and_its_answers_score_what_it_says(home: Path):
             assert both.score(prediction.source, best.text) == pytest.approx(best.log_probability, abs=1e-4)
 
 
-def test_a_run_with_itself_is_itself(home: Path):
+def test_an_ensemble_of_one_run_twice_is_that_run(home: Path):
     run = RunFolder(home / "one")
     twice, alone = load(make_ensemble([run, run], home / "twice").path), load(run.path)
     for left, right in zip(twice.predict(TEXTS, num_beams=3), alone.predict(TEXTS, num_beams=3), strict=True):
@@ -65,7 +65,7 @@ def test_a_run_with_itself_is_itself(home: Path):
         assert left.score == pytest.approx(right.score, abs=1e-4)
 
 
-def test_ensembles_can_be_members_and_then_their_members_are(home: Path):
+def test_ensembles_can_be_members_and_are_flattened(home: Path):
     three = make_ensemble([RunFolder(home / name) for name in ("both", "one")], home / "three")
     assert sorted(path.name for path in three.model.glob("*.safetensors")) == [
         "member-2.safetensors", "member-3.safetensors", "model.safetensors",
@@ -73,7 +73,7 @@ def test_ensembles_can_be_members_and_then_their_members_are(home: Path):
     assert len(load(three.path).module.members) == 3
 
 
-def test_it_outlives_its_members(home: Path, tmp_path: Path):
+def test_it_does_not_need_the_runs_of_its_members(home: Path, tmp_path: Path):
     before = load(home / "both")("红猫").score
     shutil.copytree(home / "both", tmp_path / "both")
     assert load(tmp_path / "both")("红猫").score == before
@@ -109,7 +109,7 @@ def test_a_damaged_member_is_refused(home: Path, tmp_path: Path):
         load(tmp_path / "both")
 
 
-def test_a_single_model_is_stored_as_before(home: Path):
+def test_a_single_model_has_no_members(home: Path):
     assert "members" not in json.loads((home / "one" / "model" / "config.json").read_text())
     assert len(json.loads((home / "both" / "model" / "config.json").read_text())["members"]) == 1
 
@@ -122,12 +122,12 @@ def test_runs_with_other_vocabularies_are_refused_by_name(home: Path, tmp_path: 
     own = {"source.tokenizer.kind": "characters", "target.tokenizer.kind": "words", "target.vocabulary": "separate"}
     one = train_recipe(tiny_recipe(home / "pairs.tsv", **own), tmp_path / "first")
     other = train_recipe(tiny_recipe(tmp_path / "pairs.tsv", **own), tmp_path / "stranger")
-    with pytest.raises(UserError, match=f"stranger and .*first do not have the same {side} vocabulary"):
+    with pytest.raises(UserError, match=f"stranger and .*first have different {side} vocabularies"):
         make_ensemble([one, other], tmp_path / "both")
     assert not (tmp_path / "both").exists()
 
 
-def test_what_cannot_be_put_together_is_refused(home: Path, tmp_path: Path):
+def test_incompatible_runs_are_refused(home: Path, tmp_path: Path):
     one = RunFolder(home / "one")
     with pytest.raises(UserError, match="at least two"):
         make_ensemble([one], tmp_path / "both")
@@ -153,7 +153,7 @@ def test_a_comparison_shows_what_changed_most(home: Path, capsys: pytest.Capture
     shown = capsys.readouterr().out
     changes = largest_changes(RunFolder(home / "one"), RunFolder(home / "two"))
     assert changes
-    assert "changed most" in shown
+    assert "largest changes" in shown
     for each in changes:
         assert f"{each.gain:+7.1f}  {each.source}" in shown
         assert f"{home / 'two'}: {each.second}" in shown
@@ -164,7 +164,7 @@ def test_a_comparison_shows_what_changed_most(home: Path, capsys: pytest.Capture
     assert largest_changes(RunFolder(home / "one"), RunFolder(home / "one")) == []
 
 
-def test_a_comparison_takes_no_answers_that_were_made_with_other_settings(home: Path):
+def test_a_comparison_does_not_use_predictions_with_other_settings(home: Path):
     names = [str(home / "one"), str(home / "two")]
     assert command(["eval", names[0]]) == 0
     own = read_scores(RunFolder(home / "one"))
@@ -174,7 +174,7 @@ def test_a_comparison_takes_no_answers_that_were_made_with_other_settings(home: 
     assert read_scores(RunFolder(home / "one")) == own
 
 
-def test_a_dialogue_with_a_translator(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_the_prompt_with_a_translator(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     typed = iter(["红猫", "...", "", "红猫", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     model = load(home / "one")
@@ -185,7 +185,7 @@ def test_a_dialogue_with_a_translator(home: Path, monkeypatch: pytest.MonkeyPatc
     assert json.loads(capsys.readouterr().out.split("\n")[1])["outputs"][0]["text"] == answers[0]
 
 
-def test_a_dialogue_gives_all_answers_that_are_asked_for(home: Path, monkeypatch, capsys: pytest.CaptureFixture[str]):
+def test_the_prompt_prints_all_requested_outputs(home: Path, monkeypatch, capsys: pytest.CaptureFixture[str]):
     typed = iter(["红猫", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     model, several = load(home / "one"), {"num_beams": 3, "num_return_sequences": 3}
@@ -194,15 +194,15 @@ def test_a_dialogue_gives_all_answers_that_are_asked_for(home: Path, monkeypatch
 
 
 @pytest.mark.parametrize("wrong", [{"precision": "int4"}, {"num_return_sequences": 2}, {"num_beam": 2}], ids=str)
-def test_a_dialogue_tells_a_wrong_setting_before_anything_is_typed(wrong: dict, home: Path, capsys):
+def test_the_prompt_reports_a_wrong_setting_before_the_first_input(wrong: dict, home: Path, capsys):
     with pytest.raises(UserError, match=next(iter(wrong))):
         interactive(load(home / "one"), {"prefix": "", **wrong})
     assert capsys.readouterr().out == ""
 
 
-def test_damaged_scores_are_told(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_damaged_scores_are_reported(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     shutil.copytree(home / "one", tmp_path / "broken")
     (tmp_path / "broken" / "eval").mkdir(exist_ok=True)
     (tmp_path / "broken" / "eval" / "scores.json").write_text('{"test": ')
     assert command(["eval", str(tmp_path / "broken"), str(home / "two")]) == 2
-    assert "scores.json: These scores are damaged. Delete it, and judge the run again" in capsys.readouterr().err
+    assert "scores.json: This file of scores is damaged. Delete the file, and evaluate the run again" in capsys.readouterr().err

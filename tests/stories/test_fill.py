@@ -52,7 +52,7 @@ def run(book: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return learned(book, tmp_path_factory.mktemp("runs") / "learned", "fill-characters")
 
 
-def test_it_fills_one_blank_or_several(run: RunFolder):
+def test_it_fills_one_mask_or_several(run: RunFolder):
     model = load(run.path)
     assert model("the c[MASK]t sat").text == "the cat sat"
     assert [each.text for each in model.predict(["the cat s[MASK]t on t[MASK]e mat", "猫[MASK]在垫子上。"])] == [
@@ -61,7 +61,7 @@ def test_it_fills_one_blank_or_several(run: RunFolder):
     ]
 
 
-def test_it_tells_what_else_could_stand_there(run: RunFolder):
+def test_it_has_candidates_for_each_mask(run: RunFolder):
     found = load(run.path)("the c[MASK]t s[MASK]t", top_k=3)
     assert [len(guess) for guess in found.candidates] == [3, 3]
     for guess in found.candidates:
@@ -72,41 +72,41 @@ def test_it_tells_what_else_could_stand_there(run: RunFolder):
     assert "[MASK]" not in {choice.text for choice in everything}
 
 
-def test_a_score_is_the_logarithm_of_the_guess(run: RunFolder):
+def test_a_score_is_the_log_probability_of_the_token(run: RunFolder):
     model = load(run.path)
     best = model("the c[MASK]t")
     assert model.score("the c[MASK]t", "a") == pytest.approx(best.score, abs=1e-4)
     assert model.score("the c[MASK]t", "o") < best.score
-    with pytest.raises(UserError, match="not an answer"):
+    with pytest.raises(UserError, match="not a possible prediction"):
         model.score("the c[MASK]t s[MASK]t", "a")
 
 
-def test_a_line_without_a_blank_is_told_with_its_number(run: RunFolder, tmp_path: Path, capsys):
+def test_a_line_without_a_mask_is_reported_with_its_number(run: RunFolder, tmp_path: Path, capsys):
     (tmp_path / "new.txt").write_text("the [MASK] sat\n\nthe cat sat\n", encoding="utf-8")
     assert command(["predict", str(run.path), "--file", str(tmp_path / "new.txt")]) == 2
     assert "line 3: There is no [MASK] in 'the cat sat'" in capsys.readouterr().err
 
 
-def test_a_text_without_a_blank_is_refused(run: RunFolder):
+def test_a_text_without_a_mask_is_refused(run: RunFolder):
     with pytest.raises(UserError, match=r"no \[MASK\]"):
         load(run.path)("the cat")
 
 
-def test_a_long_text_is_read_around_its_blank(run: RunFolder):
+def test_a_long_text_is_cropped_around_its_mask(run: RunFolder):
     found = load(run.path)(SENTENCE * 3 + "the c[MASK]t sat")
     assert found.truncated
     assert found.text.endswith("the cat sat")
     assert not load(run.path)("the c[MASK]t").truncated
 
 
-def test_a_long_text_without_a_blank_is_reordered_as_far_as_it_is_read(run: RunFolder):
+def test_a_long_text_without_a_mask_is_truncated_for_reordering(run: RunFolder):
     model = load(run.path)
     text = "the cat " * 100
-    assert reordering(model, text).ids == model.reading(text, None).batch.source.values[0].tolist()
+    assert reordering(model, text).ids == model.named_batch(text, None).batch.source.values[0].tolist()
     assert len(reordering(model, text).ids) == model.config.model.source_text.max_tokens + 2
 
 
-def test_neighbors_do_not_matter(run: RunFolder):
+def test_predictions_do_not_depend_on_the_batch(run: RunFolder):
     model = load(run.path)
     texts = ["the c[MASK]t", "猫坐在[MASK]子上。", "[MASK]", "mat. 猫[MASK]在"]
     together = model.predict(texts)
@@ -116,7 +116,7 @@ def test_neighbors_do_not_matter(run: RunFolder):
         assert alone.score == pytest.approx(each.score, abs=1e-4)
 
 
-def test_what_has_no_meaning_is_refused(run: RunFolder, tmp_path: Path):
+def test_settings_without_effect_are_refused_at_prediction(run: RunFolder, tmp_path: Path):
     model = load(run.path)
     for wrong in ({"num_beams": 4}, {"prefix": "the"}):
         with pytest.raises(UserError, match="only reads"):
@@ -131,7 +131,7 @@ def test_what_has_no_meaning_is_refused(run: RunFolder, tmp_path: Path):
         evaluate(run, num_beams=4)
 
 
-def test_it_is_judged_by_the_tokens_it_guesses(run: RunFolder, capsys):
+def test_it_is_scored_by_the_masked_tokens(run: RunFolder, capsys):
     scores = evaluate(run)
     assert scores["masked_tokens"]["accuracy"] > 75  # some blanks can hardly be guessed: their neighbors are wrong
     assert 1 <= scores["masked_tokens"]["perplexity"] < 3
@@ -147,7 +147,7 @@ def test_it_is_judged_by_the_tokens_it_guesses(run: RunFolder, capsys):
     assert sum(losses) / len(losses) < 0.5
 
 
-def test_the_report_shows_scores_and_surprises(run: RunFolder):
+def test_the_report_shows_scores_and_token_losses(run: RunFolder):
     evaluate(run)
     page = write_report(run).read_text(encoding="utf-8")
     assert "perplexity per hidden token" in page
@@ -156,7 +156,7 @@ def test_the_report_shows_scores_and_surprises(run: RunFolder):
     assert "lines read = kept + skipped + rejected" in page
 
 
-def test_samples_show_blanks_and_how_they_were_filled(run: RunFolder):
+def test_samples_show_masks_and_predictions(run: RunFolder):
     first, *rows = (run.samples / "step-000400.tsv").read_text(encoding="utf-8").splitlines()
     assert first == "source\treference\toutput"
     blanked, truth, output = rows[0].split("\t")
@@ -165,7 +165,7 @@ def test_samples_show_blanks_and_how_they_were_filled(run: RunFolder):
     assert output == truth
 
 
-def test_its_attention_looks_both_ways(run: RunFolder):
+def test_its_attention_is_bidirectional(run: RunFolder):
     shown = TextAttention.of(load(run.path).trace("c[MASK]t"))
     assert shown.source == shown.target == ["<bos>", "c", "[MASK]", "t", "<eos>"]
     (weights,) = shown.weights
@@ -173,7 +173,7 @@ def test_its_attention_looks_both_ways(run: RunFolder):
     assert (weights > 0).all()
 
 
-def test_the_command_line_prints_guesses(run: RunFolder, capsys):
+def test_the_command_line_prints_candidates(run: RunFolder, capsys):
     assert command(["predict", str(run.path), "the c[MASK]t", "--set", "decoding.top_k=2"]) == 0
     text, candidates = capsys.readouterr().out.strip().split("\t")
     assert text == "the cat"
@@ -187,14 +187,14 @@ def test_the_command_line_prints_guesses(run: RunFolder, capsys):
     assert "no [MASK]" in capsys.readouterr().err
 
 
-def test_pieces_of_words_can_be_hidden_too(book: Path, tmp_path: Path):
+def test_subwords_can_be_masked_too(book: Path, tmp_path: Path):
     run = learned(book, tmp_path / "pieces", "fill", **{"source.tokenizer.vocab_size": 330, "training.steps": 240})
     found = load(run.path)("the [MASK] sat on the mat.")
     assert found.text == "the cat sat on the mat."
     assert found.candidates[0][0].text == " cat"
 
 
-def test_pairs_are_judged_by_whether_they_follow(tmp_path: Path, capsys):
+def test_pairs_are_scored_by_next_sentence_prediction(tmp_path: Path, capsys):
     lines = [f"{who} sees {what}.\n{who} likes {what}.\n" for who in ("Ann", "Bob", "Eve") for what in ("cats", "dogs")]
     (tmp_path / "pairs.txt").write_text("".join(lines) * 20, encoding="utf-8")
     changes = {"source.max_tokens": 32, "training.steps": 12, "source.tokenizer.kind": "characters"}
@@ -211,18 +211,18 @@ def test_pairs_are_judged_by_whether_they_follow(tmp_path: Path, capsys):
     assert "相接" in write_report(run).read_text(encoding="utf-8")
 
 
-def test_a_stopped_run_goes_on_to_the_same_end(book: Path, tmp_path: Path):
+def test_a_stopped_run_resumes_to_the_same_result(book: Path, tmp_path: Path):
     stop_and_resume(tiny_recipe(book, "fill-characters", **SMALL), tmp_path)
 
 
-def test_a_dry_run_shows_what_is_hidden_and_asked(book: Path):
+def test_a_dry_run_shows_masks_and_labels(book: Path):
     said: list[str] = []
     dry_run(tiny_recipe(book, "fill-characters", **SMALL), said.append)
     assert any(line.startswith("batch  source (8, 26)") for line in said)
     reads = next(line for line in said if "reads" in line)
     assert "[MASK]" in reads
     assert "▁" in reads or "a" in reads
-    assert any("answers" in line for line in said)
+    assert any("labels" in line for line in said)
 
 
 def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
@@ -231,7 +231,7 @@ def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
         "training.schedule.kind": "constant",
         "training.max_grad_norm": 0,
     }
-    with pytest.raises(UserError, match=r"The batch holds 8 windows, first near '"):
+    with pytest.raises(UserError, match=r"The batch contains 8 windows, first near '"):
         train_recipe(tiny_recipe(book, "fill-characters", **changes), tmp_path / "broken")
 
 
@@ -246,7 +246,7 @@ def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
     ],
     ids=str,
 )
-def test_what_would_be_ignored_is_refused(book: Path, changes, complaint):
+def test_settings_without_effect_are_refused(book: Path, changes, complaint):
     with pytest.raises(UserError, match=complaint):
         resolve("fill", [book], changes)
 
@@ -259,7 +259,7 @@ def test_a_text_shorter_than_two_windows_is_refused_with_a_setting_that_helps(tm
     assert not (tmp_path / "run").exists()
 
 
-def test_windows_of_unknown_characters_are_not_shown_if_they_cannot_be_read_back():
+def test_windows_of_unknown_characters_are_no_samples_if_they_cannot_be_encoded_again():
     recipe, task = resolve("fill-characters", [], {"source.max_tokens": 40}), FillMask()
     tokenizers = task.learn(recipe, [Example("", "ab" * 50)])
     known, strange = (task.encode(recipe, tokenizers, [Example("", text * 100)]) for text in ("abba", "a中文b字"))

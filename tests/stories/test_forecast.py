@@ -46,7 +46,7 @@ def run(table: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return train_recipe(recipe, tmp_path_factory.mktemp("runs") / "linear")
 
 
-def test_it_goes_on_with_a_series(run: RunFolder):
+def test_it_forecasts_a_series(run: RunFolder):
     known = " ".join(str(sine(day)) for day in range(400, 410))
     said = [float(word) for word in load(run.path)(known, max_new_tokens=4).text.split()]
     assert said == pytest.approx([sine(day) for day in range(410, 414)], abs=0.25)
@@ -73,7 +73,7 @@ def test_two_models_of_a_series_are_compared_by_their_errors(run: RunFolder, tab
     assert "not judged on the same series" in capsys.readouterr().err
 
 
-def test_the_report_shows_forecasts_and_errors_by_tau(run: RunFolder, capsys):
+def test_the_report_shows_forecasts_and_errors_by_context(run: RunFolder, capsys):
     scores = evaluate(run)
     page = write_report(run).read_text(encoding="utf-8")
     assert "最小二乘" in page
@@ -92,7 +92,7 @@ def test_the_report_shows_forecasts_and_errors_by_tau(run: RunFolder, capsys):
 
 
 @pytest.mark.parametrize("name", ["forecast", "forecast-gru"])
-def test_a_stopped_run_goes_on_to_the_same_end(table: Path, tmp_path: Path, name):
+def test_a_stopped_run_resumes_to_the_same_result(table: Path, tmp_path: Path, name):
     stop_and_resume(tiny_recipe(table, name, **{"training.steps": 12}), tmp_path)
 
 
@@ -117,7 +117,7 @@ def test_a_bad_series_is_refused_in_one_sentence(tmp_path: Path, text, complaint
         train_recipe(resolve("forecast", [tmp_path / "short.csv"], {}), tmp_path / "run")
 
 
-def test_a_slip_does_not_end_a_dialogue(run: RunFolder, monkeypatch, capsys):
+def test_an_error_does_not_end_the_prompt(run: RunFolder, monkeypatch, capsys):
     typed = iter(["0.1 many", "0.1 0.2 0.3 0.4 0.5", "...", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     interactive(load(run.path), {"prefix": "", "max_new_tokens": 2})
@@ -130,12 +130,12 @@ def test_a_slip_does_not_end_a_dialogue(run: RunFolder, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("engine", ["hf", "ct2", "onnx"])
-def test_no_other_engine_holds_a_series(run: RunFolder, capsys, engine):
+def test_a_forecasting_model_cannot_be_exported(run: RunFolder, capsys, engine):
     assert command(["export", str(run.path), "--to", engine]) == 2
     assert "cannot hold a model with" in capsys.readouterr().err
 
 
-def test_what_has_no_meaning_for_a_series_is_refused(run: RunFolder):
+def test_operations_without_meaning_for_a_series_are_refused(run: RunFolder):
     model = load(run.path)
     with pytest.raises(UserError, match="goes on from the last 4 values, and here are 2"):
         model("1 2")
@@ -164,7 +164,7 @@ def test_what_has_no_meaning_for_a_series_is_refused(run: RunFolder):
         ("1\n2\n3\n", r"my\.csv: There are 3 values"),
     ],
 )
-def test_every_complaint_names_the_file(tmp_path: Path, content, told):
+def test_every_error_names_the_file(tmp_path: Path, content, told):
     (tmp_path / "my.csv").write_text(content, encoding="utf-8")
     with pytest.raises(UserError, match=told):
         prepare(resolve("forecast", [tmp_path / "my.csv"], {}), lambda text: None)

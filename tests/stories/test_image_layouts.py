@@ -64,7 +64,7 @@ def listed(folder: Path) -> Path:
 
 @pytest.mark.parametrize("layout", [digits, sprites, binary, listed], ids=lambda layout: layout.__name__)
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_set_is_prepared_as_it_lies_there(tmp_path, layout, channels):
+def test_every_layout_is_prepared_without_conversion(tmp_path, layout, channels):
     told: list[str] = []
     recipe = resolve("classify-image", [layout(tmp_path)], SMALL | {"source.channels": channels})
     prepared = prepare(recipe, told.append)
@@ -101,7 +101,7 @@ def clothes(count: int) -> tuple[np.ndarray, np.ndarray]:
     return 40 + 150 * stripes + random.integers(0, 40, (count, 28, 28)), labels
 
 
-def test_gray_clothes_are_learned_from_as_they_are_given_out(tmp_path, monkeypatch):
+def test_fashion_mnist_is_trained_from_its_published_files(tmp_path, monkeypatch):
     """All that the recipe sets is at work but its size: one channel, views, mixing, bf16, Muon, convolutions first."""
     files = {}
     for stem, count in (("train", 300), ("t10k", 40)):

@@ -47,7 +47,7 @@ def scored(tmp_path, request) -> tuple[Row, RunFolder]:
 
 
 @pytest.mark.parametrize("scored", SMALL, indirect=True)
-def test_a_finished_run_tells_its_row(scored):
+def test_a_finished_run_gives_a_row(scored):
     row, run = scored
     assert (row.recipe, row.seed) == (run.recipe().name, 3)
     assert row.environment["device"] == "a large GPU"
@@ -92,7 +92,7 @@ def test_a_row_that_no_table_shows_is_refused(tmp_path):
         images.main(["collect", str(tmp_path), "--results", str(tmp_path / "images.json")])
 
 
-def test_every_table_shows_recipes_that_there_are():
+def test_every_table_shows_existing_recipes():
     shown = [name for names, _ in images.TABLES.values() for name in names]
     assert set(shown) <= RECIPES.keys()
     assert len(set(shown)) == len(shown)

@@ -41,54 +41,54 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return trained(tmp_path_factory.mktemp("runs"), "letters", "write")
 
 
-def test_what_a_model_does_not_know_is_named(run: RunFolder, capsys):
+def test_unknown_tokens_are_listed(run: RunFolder, capsys):
     model = load(run.path)
     assert model("the cat").warnings == ()
-    assert model("the 猫").warnings == ("the model does not know 猫, and reads <unk> instead",)
+    assert model("the 猫").warnings == ("unknown tokens 猫, replaced by <unk>",)
     assert model("一二三四五六 一二").warnings == (
-        "the model does not know 一 二 三 四 五 and 1 more, and reads <unk> instead",
+        "unknown tokens 一 二 三 四 五 and 1 more, replaced by <unk>",
     )
     assert command(["predict", str(run.path), "the 猫", "the cat"]) == 0
-    told = "seq2see: the model does not know 猫, and reads <unk> instead: the 猫\n"
+    told = "seq2see: unknown tokens 猫, replaced by <unk>: the 猫\n"
     assert capsys.readouterr().err == told
 
 
-def test_a_blank_is_no_row_of_unknown_characters(tmp_path: Path):
+def test_a_mask_is_not_a_row_of_unknown_characters(tmp_path: Path):
     small = {"source.max_tokens": 24, "training.batch_tokens": 192, "training.steps": 2, "training.evaluate_every": 2}
     path = tmp_path / "book.txt"
     path.write_text(LINE * 100, encoding="utf-8")
     model = load(train_recipe(tiny_recipe(path, "fill-characters", **small), tmp_path / "run").path)
     assert model("the c[MASK]t").warnings == ()
-    assert model("猫[MASK]").warnings == ("the model does not know 猫, and reads <unk> instead",)
+    assert model("猫[MASK]").warnings == ("unknown tokens 猫, replaced by <unk>",)
 
 
-def test_of_many_texts_a_few_are_named_and_all_counted(run: RunFolder, tmp_path: Path, capsys):
+def test_a_few_warnings_are_printed_and_all_are_counted(run: RunFolder, tmp_path: Path, capsys):
     (tmp_path / "new.txt").write_text("一\ncat\n二\n三\n四\n", encoding="utf-8")
     assert command(["predict", str(run.path), "--file", str(tmp_path / "new.txt")]) == 0
     told = capsys.readouterr().err
-    assert told.count("does not know") == 3
-    assert "about 4 texts in all" in told
+    assert told.count("unknown tokens") == 3
+    assert "4 texts have warnings like these" in told
 
 
-def test_a_dialogue_tells_it_once(run: RunFolder, monkeypatch, capsys):
+def test_the_prompt_prints_a_warning_once(run: RunFolder, monkeypatch, capsys):
     typed = iter(["猫", "...", "cat", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     interactive(load(run.path), {"prefix": ""})
-    assert capsys.readouterr().err == "(the model does not know 猫, and reads <unk> instead)\n"
+    assert capsys.readouterr().err == "(unknown tokens 猫, replaced by <unk>)\n"
 
 
-def test_figures_that_are_too_good_are_told_so(run: RunFolder, tmp_path: Path, capsys):
+def test_scores_with_unknown_tokens_have_a_warning(run: RunFolder, tmp_path: Path, capsys):
     assert evaluate(run)["perplexity"]["unknown_rate"] == pytest.approx(100 * 24 / 144)
     assert "unknown tokens %" in write_report(run).read_text(encoding="utf-8")
     assert command(["eval", str(run.path)]) == 0
-    assert "% of characters are unknown to the model" in capsys.readouterr().out
+    assert "% of characters are unknown;" in capsys.readouterr().out
     for text, warned in ((LINE, False), ("猫" * 30, True)):
         (tmp_path / "own.txt").write_text(text, encoding="utf-8")
         assert command(["eval", str(run.path), "--file", str(tmp_path / "own.txt")]) == 0
-        assert ("so these figures are too good" in capsys.readouterr().out) == warned
+        assert ("so these scores are too good" in capsys.readouterr().out) == warned
 
 
-def test_bits_per_character_are_not_offered_without_what_is_wrong_with_them(run: RunFolder, tmp_path: Path):
+def test_bits_per_character_with_unknown_tokens_are_marked_as_too_low(run: RunFolder, tmp_path: Path):
     pieces = {"target.tokenizer.kind": "bpe", "target.tokenizer.vocab_size": 300}
     corpus = run.recipe().corpus
     other = train_recipe(run.recipe().with_(**pieces).model_copy(update={"corpus": corpus}), tmp_path / "pieces")
@@ -98,7 +98,7 @@ def test_bits_per_character_are_not_offered_without_what_is_wrong_with_them(run:
         compare_texts(run, other)
 
 
-def test_an_unk_that_stands_in_the_text_is_a_word():
+def test_an_unk_in_the_text_is_a_word():
     text = [Example("", "the <unk> sat\n" * 3)]
     assert TextDataset(text, train_tokenizer(Whitespace(), ["the <unk> sat\n"] * 3), 8).unknown_rate == 0
     assert TextDataset(text, train_tokenizer(Whitespace(), ["the <unk> ran\n"] * 3), 8).unknown_rate == 3 / 12
@@ -114,16 +114,16 @@ def test_a_sentence_without_spaces_is_not_tagged_silently(tmp_path: Path, capsys
     model = load(run.path)
     assert model("我 有 笔 。").warnings == model("I see cats .").warnings[1:] == ()
     for text in ("我有笔我有笔", "我 有 笔。", "I see cats.", "see, I see"):
-        assert "is read as one word: put spaces between words and signs" in model(text).warnings[0]
-    assert model("我 有 猫").warnings == ("the model does not know 猫, and reads <unk> instead",)
+        assert "is treated as one word: put spaces between words and punctuation" in model(text).warnings[0]
+    assert model("我 有 猫").warnings == ("unknown tokens 猫, replaced by <unk>",)
     assert command(["predict", str(run.path), "我有笔我有笔"]) == 0
-    assert "'我有笔我有笔' is read as one word" in capsys.readouterr().err
+    assert "'我有笔我有笔' is treated as one word" in capsys.readouterr().err
 
 
-def test_a_word_that_only_bytes_can_spell_has_no_neighbors(tmp_path: Path):
+def test_a_word_of_byte_tokens_has_no_neighbors(tmp_path: Path):
     small = {"target.tokenizer.kind": "bpe", "target.tokenizer.vocab_size": 300}
     words = WordEmbeddings(read_model(trained(tmp_path, "pieces", "write", **small).model, torch.device("cpu")))
     assert words.neighbors("cat", 2)
     for word in ("猫", ""):
-        with pytest.raises(UserError, match=f"does not know the word '{word}'"):
+        with pytest.raises(UserError, match=f"The word '{word}' is not in the vocabulary"):
             words.neighbors(word, 2)

@@ -82,7 +82,7 @@ def wait_for_more(path: Path, child: multiprocessing.Process) -> None:
         time.sleep(0.001)
 
 
-def test_killed_again_and_again_it_ends_with_the_same_bytes(folder: Path, whole: bytes):
+def test_after_several_kills_it_ends_with_the_same_bytes(folder: Path, whole: bytes):
     draw, out, kills = random.Random(1), folder / "killed.txt", []
     while len(kills) < 4:
         child = start(predict(folder, "killed.txt", "--json"))
@@ -120,13 +120,13 @@ def test_killed_as_a_program_it_ends_with_the_same_bytes(folder: Path, whole: by
     assert out.read_bytes() == whole
 
 
-def test_a_pipe_gives_what_a_file_gives(folder: Path, whole: bytes, capsysbinary, monkeypatch):
+def test_a_pipe_gives_the_outputs_of_a_file(folder: Path, whole: bytes, capsysbinary, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((folder / "in.txt").read_bytes())))
     assert run(["predict", str(folder / "run"), "--json"]) == 0
     assert capsysbinary.readouterr().out == whole
 
 
-def test_going_on_with_another_setting_is_refused(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
+def test_resuming_with_another_setting_is_refused(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
     out = folder / "other.txt"
     child = start(predict(folder, "other.txt"))
     wait_for_more(out, child)
@@ -135,23 +135,23 @@ def test_going_on_with_another_setting_is_refused(folder: Path, capsys: pytest.C
     before = out.read_bytes()
     assert run(predict(folder, "other.txt", "--set", "decoding.max_new_tokens=3")) == 2
     assert (
-        "begun with decoding.max_new_tokens = 4, and now it is 3. To begin anew, delete it" in capsys.readouterr().err
+        "started with decoding.max_new_tokens = 4, and now decoding.max_new_tokens = 3. To start again, delete it" in capsys.readouterr().err
     )
     assert run(predict(folder, "other.txt", "--prefix", "the")) == 2
     assert run(predict(folder, "other.txt", "--json")) == 2
     assert run(predict(folder, "other.txt", "--engine", "ct2")) == 2
-    assert 'begun with engine = "own", and now it is "ct2"' in capsys.readouterr().err
+    assert 'started with engine = "torch", and now engine = "ct2"' in capsys.readouterr().err
     with monkeypatch.context() as patch:
         patch.setattr(model_folder, "fingerprint_of", lambda folder: "another")
         assert run(predict(folder, "other.txt")) == 2
-    assert 'and now it is "another"' in capsys.readouterr().err
+    assert 'and now model = "another"' in capsys.readouterr().err
     (folder / "others.txt").write_text("猫\n" * 3000, encoding="utf-8")
     assert run(predict(folder, "other.txt", lines="others.txt")) == 2
-    assert "The lines to be answered are not those of the last time." in capsys.readouterr().err
+    assert "The input lines differ from those of the last call." in capsys.readouterr().err
     assert out.read_bytes() == before
 
 
-def test_ctrl_c_says_what_is_done_and_how_to_go_on(folder: Path, monkeypatch, capfd):
+def test_ctrl_c_prints_the_progress_and_how_to_resume(folder: Path, monkeypatch, capfd):
     arguments = predict(folder, "stopped.txt")
     monkeypatch.setattr(sys, "argv", ["seq2see", *arguments])
     child = start(arguments)
@@ -161,16 +161,16 @@ def test_ctrl_c_says_what_is_done_and_how_to_go_on(folder: Path, monkeypatch, ca
     assert child.exitcode == 130
     said = capfd.readouterr().err
     done = (folder / "stopped.txt").read_bytes().count(b"\n")
-    assert f"stopped; {done:,} lines are answered in {folder}/stopped.txt. To go on" in said
+    assert f"stopped; {done:,} lines are in {folder}/stopped.txt. To resume" in said
     assert f"seq2see predict {folder}/run -f {folder}/in.txt --out {folder}/stopped.txt\n" in said
     assert "Traceback" not in said
 
 
-def test_texts_can_go_to_a_file_too(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_outputs_of_texts_can_be_written_to_a_file(folder: Path, capsys: pytest.CaptureFixture[str]):
     out = str(folder / "texts.txt")
     assert run(["predict", str(folder / "run"), "红猫", "", "黑狗", "--out", out]) == 0
     assert (folder / "texts.txt").read_bytes().count(b"\n") == 3
-    assert f"3 of 3 lines are answered in {out} (" in capsys.readouterr().err
+    assert f"3 of 3 lines written to {out} (" in capsys.readouterr().err
 
 
 def test_a_sample_does_not_depend_on_its_window(folder: Path):
@@ -185,7 +185,7 @@ def test_a_sample_does_not_depend_on_its_window(folder: Path):
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_predict_and_eval_take_a_precision(precision: str, folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_predict_and_eval_accept_a_precision(precision: str, folder: Path, capsys: pytest.CaptureFixture[str]):
     setting = ["--set", f"decoding.precision={precision}"]
     assert run(["predict", str(folder / "run"), "红猫", *setting]) == 0
     assert run(["eval", str(folder / "run"), *setting]) == 0
@@ -195,17 +195,17 @@ def test_predict_and_eval_take_a_precision(precision: str, folder: Path, capsys:
     assert "'precision' cannot be 'int4'" in capsys.readouterr().err
 
 
-def test_ctranslate2_answers_if_it_is_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_ctranslate2_can_be_selected(folder: Path, capsys: pytest.CaptureFixture[str]):
     pytest.importorskip("ctranslate2")
     assert run(["predict", str(folder / "run"), "红猫", "--engine", "ct2"]) == 0
     assert run(["predict", str(folder / "run"), "红猫", "--engine", "ct4"]) == 2
     assert "There is no engine 'ct4'" in capsys.readouterr().err
 
 
-def test_what_is_refused_leaves_no_file(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_refused_command_leaves_no_file(folder: Path, capsys: pytest.CaptureFixture[str]):
     pytest.importorskip("ctranslate2")
     assert run(predict(folder, "refused.txt", "--engine", "ct2", "--prefix", "the")) == 2
-    assert "takes no prefix" in capsys.readouterr().err
+    assert "supports no prefix" in capsys.readouterr().err
     (folder / "mine.txt").touch()
     assert run(predict(folder, "mine.txt", "--engine", "ct2", "--prefix", "the")) == 2
     assert not [*folder.glob("refused*")]
@@ -244,7 +244,7 @@ class TestMeter:
     def test_a_log_gets_a_line_every_few_seconds(self):
         log = io.StringIO()
         with self.meter(log) as meter:
-            meter(Progress(20, fresh=False))  # answered by a former call, at no cost
+            meter(Progress(20, is_new=False))  # answered by a former call, at no cost
             self.now = 4.0
             meter(Progress(10))
             assert log.getvalue() == ""
@@ -254,11 +254,11 @@ class TestMeter:
         # The last 6 lines took 4 seconds, so 64 more take 43; what came before the first answer does not come again.
         assert log.getvalue() == "seq2see: 36 of 100 lines   2 lines/s   10 tokens/s   43 s left\n"
 
-    def test_what_is_not_counted_yet_is_not_said_to_be_nothing(self):
+    def test_counts_of_zero_are_left_out(self):
         log = io.StringIO()
         with self.meter(log) as meter:
             self.now = 5.0
-            meter(Progress(2, fresh=False))
+            meter(Progress(2, is_new=False))
             self.now = 20.0
             meter(Progress(4))
         assert log.getvalue() == "seq2see: 2 of 100 lines\nseq2see: 6 of 100 lines   0.2 lines/s\n"
@@ -270,7 +270,7 @@ class TestMeter:
             meter(Progress(16, tokens=8))
         assert log.getvalue() == "seq2see: 16 lines   2 lines/s   1 tokens/s\n"
 
-    def test_a_screen_gets_a_bar_that_goes_away(self):
+    def test_a_screen_gets_a_transient_bar(self):
         screen = Screen()
         with self.meter(screen) as meter:
             self.now = 2.0
@@ -279,17 +279,17 @@ class TestMeter:
         assert "25/100" in screen.getvalue()
         assert "12 lines/s" in screen.getvalue()
 
-    def test_where_answers_appear_there_is_neither_bar_nor_line(self):
+    def test_with_outputs_on_the_screen_there_is_neither_bar_nor_line(self):
         screen, now = Screen(), iter(range(0, 1000, 99))
         with Meter(100, screen, lambda: float(next(now)), quiet=True) as meter:
             meter(Progress(25))
         assert screen.getvalue() == ""
 
-    def test_texts_that_were_cut_are_quoted_a_few_times_and_counted(self):
+    def test_truncated_texts_are_quoted_a_few_times_and_counted(self):
         log = io.StringIO()
         with self.meter(log) as meter:
             for number in range(5):
-                meter(Progress(1, cut=(f"text {number}",)))
+                meter(Progress(1, truncated=(f"text {number}",)))
         said = log.getvalue()
-        assert said.count("too long and was cut") == 3
+        assert said.count("too long and was truncated") == 3
         assert "5 texts were too long" in said

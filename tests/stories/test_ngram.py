@@ -64,7 +64,7 @@ def run(book: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return train_recipe(recipe, tmp_path_factory.mktemp("runs") / "counted")
 
 
-def test_it_goes_on_from_a_text(run: RunFolder):
+def test_it_continues_a_text(run: RunFolder):
     model = load(run.path)
     assert model("the cat sat").text == "the cat sat on the mat."
     assert [each.text for each in model.predict(["狗躺到", "a dog lay"])] == [
@@ -72,7 +72,7 @@ def test_it_goes_on_from_a_text(run: RunFolder):
     ]  # fmt: skip
 
 
-def test_beams_and_samples_are_for_it_too(run: RunFolder):
+def test_beam_search_and_sampling_work(run: RunFolder):
     model = load(run.path)
     beams = model("the cat", num_beams=3, max_new_tokens=4).outputs
     assert [each.score for each in beams] == sorted((each.score for each in beams), reverse=True)
@@ -82,7 +82,7 @@ def test_beams_and_samples_are_for_it_too(run: RunFolder):
     assert samples >= {"the cat", "the mat"}
 
 
-def test_every_order_is_told_and_the_text_becomes_less_surprising(run: RunFolder):
+def test_every_order_is_logged_and_the_loss_falls(run: RunFolder):
     notes = read_metrics(run.metrics)
     assert [note["step"] for note in notes] == list(range(1, 8))
     losses = [note["valid_loss"] for note in notes]
@@ -94,7 +94,7 @@ def test_every_order_is_told_and_the_text_becomes_less_surprising(run: RunFolder
     assert {"seconds", "tokens_per_second"} <= read_metrics(run.path / "timing.jsonl")[0].keys()
 
 
-def test_unseen_is_the_share_of_ngrams_that_the_training_text_has_not(run: RunFolder):
+def test_unseen_ngrams_are_those_that_the_training_text_does_not_have(run: RunFolder):
     recipe, model = run.recipe(), load(run.path)
     splits, _ = read_corpus(recipe)
     train, valid = ((BOS, *encode(recipe, model.tokenizers, splits[name]).ids.tolist()) for name in ("train", "valid"))
@@ -106,7 +106,7 @@ def test_unseen_is_the_share_of_ngrams_that_the_training_text_has_not(run: RunFo
         assert note["ngrams"] == len(counted - {(BOS,)})
 
 
-def test_a_text_without_a_test_split_is_judged_on_what_validates(run: RunFolder, monkeypatch, capsys):
+def test_a_text_without_a_test_split_is_scored_on_the_validation_split(run: RunFolder, monkeypatch, capsys):
     splits, reports = read_corpus(run.recipe())
     without = splits | {"valid": splits["test"], "test": []}
     before = evaluate(run)["perplexity"]
@@ -117,7 +117,7 @@ def test_a_text_without_a_test_split_is_judged_on_what_validates(run: RunFolder,
     assert after == before | {"split": "valid"}
 
 
-def test_cutting_a_text_into_windows_changes_nothing(run: RunFolder, monkeypatch):
+def test_windows_do_not_change_the_perplexity(run: RunFolder, monkeypatch):
     """The scorer reads windows, with the last tokens before each shown; in one piece the text says the same."""
     recipe, model = run.recipe(), load(run.path)
     splits, _ = read_corpus(recipe)
@@ -144,7 +144,7 @@ def test_eval_names_the_unit(run: RunFolder, capsys):
     assert "% of characters right (test, truth given)" in " ".join(told.split())
 
 
-def test_a_run_that_was_stopped_begins_again(book: Path, tmp_path: Path):
+def test_a_stopped_run_starts_again(book: Path, tmp_path: Path):
     recipe = resolve("ngram", [book], {})
     with pytest.raises(Interrupted) as stopped:
         train_recipe(recipe, tmp_path / "run", Listener(stop_at=3))
@@ -164,7 +164,7 @@ def test_a_dry_run_counts_nothing(book: Path):
     assert any("would be counted in n-grams of 1 to 7" in line for line in said)
 
 
-def test_samples_and_frequencies_are_kept(run: RunFolder):
+def test_samples_and_frequencies_are_stored(run: RunFolder):
     first, *rows = (run.samples / "step-000007.tsv").read_text(encoding="utf-8").splitlines()
     assert first == "source\treference\toutput"
     assert rows
@@ -215,19 +215,19 @@ def test_an_empty_text_is_refused(tmp_path: Path):
 @pytest.mark.parametrize(
     "changes", [{"training.steps": 5}, {"objective.label_smoothing": 0.1}, {"target.head": "untied"}], ids=str
 )
-def test_what_counting_would_ignore_is_refused(book: Path, changes):
+def test_settings_without_effect_are_refused(book: Path, changes):
     with pytest.raises(UserError, match="counted in one pass"):
         resolve("ngram", [book], changes)
 
 
-def test_the_recipe_of_another_model_is_led_to_count(book: Path):
+def test_another_recipe_needs_the_settings_of_the_ngram_recipe(book: Path):
     """`order` is a word to a Transformer, and a number here: neither may become the other."""
     with pytest.raises(UserError, match="as the recipe ngram has it"):
         resolve("write", [book], {"decoder.kind": "ngram"})
     assert resolve("ngram", [book], {"decoder.kind": "transformer"}).decoder.kind == "transformer"
 
 
-def test_two_runs_are_compared_if_they_cut_the_same_text_alike(book: Path, run: RunFolder, tmp_path: Path, capsys):
+def test_two_runs_are_compared_if_they_have_the_same_tokenizer(book: Path, run: RunFolder, tmp_path: Path, capsys):
     changes = {"target.max_tokens": 32, "decoding.do_sample": False}
     worse = train_recipe(resolve("ngram", [book], changes | {"decoder.order": 1}), tmp_path / "worse")
     words = train_recipe(resolve("ngram", [book], changes | {"target.tokenizer.kind": "words"}), tmp_path / "words")
@@ -249,11 +249,11 @@ def test_runs_of_different_texts_are_not_compared(book: Path, run: RunFolder, tm
     with pytest.raises(UserError, match="not judged on the same text"):
         compare_texts(run, other)
     evaluate(run)
-    with pytest.raises(UserError, match="no answers here"):
+    with pytest.raises(UserError, match="no table of predictions"):
         compare(run, run)
 
 
-def test_two_counting_runs_can_answer_together(book: Path, run: RunFolder, tmp_path: Path):
+def test_two_ngram_models_can_be_an_ensemble(book: Path, run: RunFolder, tmp_path: Path):
     changes = {"target.max_tokens": 32, "decoder.order": 2, "decoding.do_sample": False}
     other = train_recipe(resolve("ngram", [book], changes), tmp_path / "pairs")
     both = make_ensemble([run, other], tmp_path / "both")

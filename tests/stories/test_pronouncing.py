@@ -57,7 +57,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, asked: list) -> Iterator[RunFo
         yield finished
 
 
-def test_words_never_seen_are_said_as_they_are_spelt(run: RunFolder):
+def test_unseen_words_are_pronounced_as_they_are_spelt(run: RunFolder):
     scores = read_scores(run)
     assert scores["test"]["pairs"] == 288 // 20
     assert scores["test"]["pronunciation"]["word_error_rate"] < 50
@@ -65,7 +65,7 @@ def test_words_never_seen_are_said_as_they_are_spelt(run: RunFolder):
     assert sum(output == said(source) for source, _, output, *_ in rows) > 7
 
 
-def test_an_evaluation_knows_every_way_to_say_a_tested_word(run: RunFolder, asked: list):
+def test_an_evaluation_uses_all_pronunciations_of_a_word(run: RunFolder, asked: list):
     (answers,) = asked
     both = [(first, second) for first, *others in answers for second in others]
     assert both
@@ -83,14 +83,14 @@ def test_the_error_rates_are_shown_on_the_terminal_and_in_the_report(run: RunFol
     truth = {"per_token": 1.5, "bits_per_character": 0.7, "token_accuracy": 91.0}
     print_scores("runs/g2p", {"test": part, "perplexity": truth})
     shown = capsys.readouterr().out
-    assert "test: 12.3 % of words wrong, 3.2 % of phonemes (with stress 45.7 % and 6.5 %)" in shown
+    assert "test: word error rate 12.3 %, phoneme error rate 3.2 % (with stress 45.7 % and 6.5 %)" in shown
     assert "BLEU" not in shown
     page = Path(write_report(run)).read_text(encoding="utf-8")
-    assert "wrong words %, stress counted" in page
+    assert "word error rate %, with stress" in page
     assert "音素错误率 %" in page
 
 
-def test_every_way_to_say_a_word_is_right():
+def test_every_pronunciation_of_a_word_is_correct():
     outputs, first = ["EY1", "K AE1 T"], ["AH0", "K AE1 T"]
     chosen = recipe("g2p")
     assert score_outputs(chosen, first, outputs)["pronunciation"]["word_error_rate"] == 50

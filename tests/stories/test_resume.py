@@ -78,7 +78,7 @@ class Listener(NullListener):
         self.said.append(text)
 
 
-def test_two_equal_runs_are_equal_to_the_last_bit(pairs: Path, tmp_path: Path):
+def test_two_equal_runs_are_bit_identical(pairs: Path, tmp_path: Path):
     first, second = (train_recipe(tiny_recipe(pairs), tmp_path / name) for name in ("a", "b"))
     assert fingerprint(first.path) == fingerprint(second.path)
 
@@ -108,7 +108,7 @@ def test_a_stopped_run_resumes_exactly(pairs: Path, tmp_path: Path, flavor: str)
 
 
 @pytest.mark.parametrize("at", ["evaluate_teacher_forced", "decode"])
-def test_a_stop_during_evaluation_neither_loses_nor_doubles_it(at: str, pairs: Path, tmp_path: Path, monkeypatch):
+def test_a_stop_during_evaluation_neither_loses_nor_repeats_it(at: str, pairs: Path, tmp_path: Path, monkeypatch):
     """Whether the measuring is interrupted, or the showing after it."""
     import seq2see.runs.callbacks as callbacks
 
@@ -130,7 +130,7 @@ def test_a_stop_during_evaluation_neither_loses_nor_doubles_it(at: str, pairs: P
     assert fingerprint(resumed.path) == fingerprint(whole.path)
 
 
-def test_changed_data_are_not_resumed_on(pairs: Path, tmp_path: Path):
+def test_a_run_with_changed_data_is_not_resumed(pairs: Path, tmp_path: Path):
     recipe = tiny_recipe(pairs)
     with pytest.raises(Interrupted):
         train_recipe(recipe, tmp_path / "run", StopAt(6))
@@ -168,7 +168,7 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_is_used(pairs: 
     assert fingerprint(resumed.path) == fingerprint(whole.path)
 
 
-def test_a_loss_that_is_no_number_stops_before_the_update_and_names_the_batch(pairs: Path, tmp_path: Path):
+def test_a_nan_loss_stops_before_the_update_and_names_the_batch(pairs: Path, tmp_path: Path):
     with pytest.raises(UserError, match="training stopped before the update") as caught:
         train_recipe(
             tiny_recipe(pairs, **{"training.learning_rate": 1e30, "training.max_grad_norm": 0}), tmp_path / "run"
@@ -228,7 +228,7 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_and_nothing_is_lost(pairs: P
     assert fingerprint(train_recipe(recipe, tmp_path / "run").path) == fingerprint(whole.path)
 
 
-def test_a_stop_says_where_the_run_lies(pairs: Path, tmp_path: Path):
+def test_an_interruption_names_the_run_folder(pairs: Path, tmp_path: Path):
     recipe = tiny_recipe(pairs)
     train_recipe(recipe, tmp_path / "run")
     with pytest.raises(Interrupted) as stop:

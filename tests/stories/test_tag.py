@@ -58,7 +58,7 @@ def test_every_word_gets_its_tag(run: RunFolder):
     assert load(run.path)("Ann " * 400).truncated
 
 
-def test_it_is_judged_by_words_and_by_spans(run: RunFolder, capsys):
+def test_it_is_scored_by_words_and_by_spans(run: RunFolder, capsys):
     scores = evaluate(run)["test"]
     assert scores["accuracy"] == 100
     assert scores["spans"]["f1"] == 1
@@ -78,7 +78,7 @@ def test_the_command_line_tags_lines(run: RunFolder, capsys):
     assert json.loads(capsys.readouterr().out)["outputs"][0]["text"].startswith("Bob/B-PER Smith/I-PER")
 
 
-def test_in_a_dialogue_three_dots_are_a_text_like_any_other(run: RunFolder, monkeypatch, capsys):
+def test_at_the_prompt_three_dots_are_a_text(run: RunFolder, monkeypatch, capsys):
     typed = iter(["Ada", "...", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     interactive(load(run.path), {"prefix": ""})
@@ -94,7 +94,7 @@ def test_samples_show_words_with_their_tags(run: RunFolder):
     assert words.split()[1] == "Smith"
 
 
-def test_the_pocket_world_has_tags_of_its_own(tmp_path: Path):
+def test_the_pocket_corpus_has_tags(tmp_path: Path):
     changes = {"corpus.size": 300, "training.steps": 3, "training.evaluate_every": 3, "encoder.width": 16}
     for name in ("tag", "tag-zh"):
         run = train_recipe(resolve(name, [], changes), tmp_path / name)
@@ -104,15 +104,15 @@ def test_the_pocket_world_has_tags_of_its_own(tmp_path: Path):
 def test_a_dry_run_shows_words_and_tags(names: Path):
     said: list[str] = []
     dry_run(tiny_recipe(names, "tag", **SMALL), said.append)
-    assert any("answers B-PER I-PER O O B-LOC" in line for line in said)
+    assert any("labels         B-PER I-PER O O B-LOC" in line for line in said)
 
 
 @pytest.mark.parametrize("changes", [SMALL, WHOLE | {"source.embedding.word_dropout": 0.2}], ids=["pieces", "words"])
-def test_a_stopped_run_goes_on_to_the_same_end(names: Path, tmp_path: Path, changes):
+def test_a_stopped_run_resumes_to_the_same_result(names: Path, tmp_path: Path, changes):
     stop_and_resume(tiny_recipe(names, "tag", **changes), tmp_path)
 
 
-def test_words_can_be_read_whole_and_one_never_read_is_known_by_its_letters(names: Path, tmp_path: Path, capsys):
+def test_word_inputs_are_embedded_by_subword_ngrams(names: Path, tmp_path: Path, capsys):
     much = {"training.steps": 60, "training.evaluate_every": 30, "training.learning_rate": 1e-2, "encoder.width": 32}
     run = train_recipe(tiny_recipe(names, "tag", **WHOLE | much), tmp_path / "run")
     assert evaluate(run)["test"]["accuracy"] == 100
@@ -123,11 +123,11 @@ def test_words_can_be_read_whole_and_one_never_read_is_known_by_its_letters(name
     assert command(["predict", str(run.path), "Bob Smith visits old Oslo"]) == 0
     assert "Oslo/B-LOC" in capsys.readouterr().out
     assert model.embed(["Ann sees Rome", "Bob"]).shape == (2, 32)
-    with pytest.raises(UserError, match="no table of vectors"):
+    with pytest.raises(UserError, match="no embedding table"):
         WordEmbeddings(model.stored)
 
 
-def test_a_tag_that_was_never_learned_is_told_with_its_line(names: Path, tmp_path: Path):
+def test_an_unknown_test_tag_is_reported_with_its_line(names: Path, tmp_path: Path):
     (tmp_path / "test.conll").write_text("Ann B-PER\n\nMars B-PLANET\n", encoding="utf-8")
     recipe = tiny_recipe(names, "tag", **SMALL | {"corpus.test": [str(tmp_path / "test.conll")]})
     with pytest.raises(UserError, match=r"test\.conll:3: The tag 'B-PLANET' \(of the word 'Mars'\) does not occur"):
@@ -135,7 +135,7 @@ def test_a_tag_that_was_never_learned_is_told_with_its_line(names: Path, tmp_pat
     assert not (tmp_path / "run").exists()  # it is known before anything is learned
 
 
-def test_of_one_file_every_tag_is_learned_however_rare(names: Path, tmp_path: Path):
+def test_every_tag_of_one_file_is_in_the_training_split(names: Path, tmp_path: Path):
     rare = "".join(f"Mars B-{number}\nshines{number} O\n\n" for number in range(20))
     (tmp_path / "my.conll").write_text(names.read_text(encoding="utf-8") + rare, encoding="utf-8")
     splits = resolve("tag", [tmp_path / "my.conll"], {}).corpus.splits()
@@ -144,16 +144,16 @@ def test_of_one_file_every_tag_is_learned_however_rare(names: Path, tmp_path: Pa
 
 def test_one_tag_for_all_words_is_refused(tmp_path: Path):
     (tmp_path / "my.conll").write_text("".join(f"词{n} O\n\n" for n in range(30)), encoding="utf-8")
-    with pytest.raises(UserError, match=r"my\.conll:\d+: All words to learn from have the tag 'O'"):
+    with pytest.raises(UserError, match=r"my\.conll:\d+: All training words have the tag 'O'"):
         train_recipe(tiny_recipe(tmp_path / "my.conll", "tag", **SMALL), tmp_path / "run")
 
 
-def test_words_are_cut_once(names: Path):
-    with pytest.raises(UserError, match="tagged words are cut once"):
+def test_tagged_words_have_no_bpe_dropout(names: Path):
+    with pytest.raises(UserError, match="tagged words are tokenized once"):
         tiny_recipe(names, "tag", **SMALL | {"source.tokenizer.dropout": 0.1})
 
 
-def test_it_can_start_from_a_bert(names: Path, tmp_path: Path):
+def test_a_bert_can_be_fine_tuned(names: Path, tmp_path: Path):
     changes = {"source.max_tokens": 24, "source.tokenizer.vocab_size": 330, "training.batch_tokens": 192}
     filler = train_recipe(tiny_recipe(names, "fill", **changes), tmp_path / "fill")
     small = {"training.steps": 2, "training.evaluate_every": 2, "training.patience": 0, "pretrained": str(filler.path)}

@@ -62,7 +62,7 @@ def kept_loss(run: RunFolder) -> float:
 
 
 @pytest.mark.parametrize("made", ["tag", "classify-text"], indirect=True)
-def test_what_is_told_of_words_and_of_texts_is_how_many_are_right(made):
+def test_rows_of_classifiers_and_taggers_have_accuracies(made):
     row, run = made
     scores = evaluate(run)["test"]
     assert row.metrics["test_accuracy"] == scores["accuracy"]
@@ -77,7 +77,7 @@ def test_what_is_told_of_words_and_of_texts_is_how_many_are_right(made):
 
 
 @pytest.mark.parametrize("made", ["write"], indirect=True)
-def test_what_is_told_of_running_text_is_how_surprising_it_is(made):
+def test_rows_of_language_models_have_perplexities(made):
     row, run = made
     told = evaluate(run)["perplexity"]
     assert row.metrics["test_perplexity"] == told["per_token"]
@@ -89,7 +89,7 @@ def test_what_is_told_of_running_text_is_how_surprising_it_is(made):
 
 
 @pytest.mark.parametrize("made", ["fill-bert"], indirect=True)
-def test_hidden_tokens_and_the_order_of_texts_are_told_apart(made):
+def test_masked_tokens_and_next_sentences_have_separate_scores(made):
     row, run = made
     scores = evaluate(run)
     assert row.metrics["test_accuracy"] == scores["masked_tokens"]["accuracy"]
@@ -97,7 +97,7 @@ def test_hidden_tokens_and_the_order_of_texts_are_told_apart(made):
 
 
 @pytest.mark.parametrize("made", ["ngram"], indirect=True)
-def test_a_model_that_counts_has_neither_steps_nor_weights(made):
+def test_an_ngram_model_has_neither_steps_nor_weights(made):
     row, _ = made
     assert row.metrics.keys().isdisjoint({"steps", "weights"})
     assert row.metrics["test_perplexity"] > 1
@@ -137,7 +137,7 @@ def test_a_row_that_no_table_shows_is_refused(tmp_path):
         texts.main(["collect", str(tmp_path), "--results", str(tmp_path / "texts.json")])
 
 
-def test_every_table_shows_recipes_that_there_are():
+def test_every_table_shows_existing_recipes():
     shown = [name for names, _ in texts.TABLES.values() for name in names]
     assert set(shown) <= RECIPES.keys()
     assert len(set(shown)) == len(shown)

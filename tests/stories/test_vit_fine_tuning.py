@@ -45,7 +45,7 @@ def run(body, tmp_path_factory) -> RunFolder:
     return train_recipe(recipe(body, **{"source.image_size": 28}), tmp_path_factory.mktemp("runs") / "started")
 
 
-def test_at_another_size_only_the_positions_are_read_off_anew(body, tmp_path):
+def test_at_another_size_only_the_positions_are_interpolated(body, tmp_path):
     actual = load(train_recipe(recipe(body, **STILL, **{"source.image_size": 28}), tmp_path / "still").path).module
     theirs = load_file(body / "model.safetensors")
     positions = theirs["embeddings.position_embeddings"][0]
@@ -63,13 +63,13 @@ def test_at_its_own_size_nothing_is_changed(body, tmp_path):
     assert_close(actual.source.positions.embedding.weight.detach(), positions[1:], rtol=0, atol=1e-6)
 
 
-def test_a_started_run_answers_and_is_scored(run, tmp_path):
+def test_a_fine_tuned_run_predicts_and_is_scored(run, tmp_path):
     Image.fromarray(np.full((30, 20, 3), 200, np.uint8)).save(tmp_path / "it.png")
     assert load(run.path)(str(tmp_path / "it.png")).text in load(run.path).tokenizers.labels
     assert evaluate(run)["test"]["accuracy"] > 0
 
 
-def test_what_was_learned_goes_out_to_transformers(run, tmp_path):
+def test_a_fine_tuned_model_is_exported_to_transformers(run, tmp_path):
     assert command(["export", str(run.path), "--to", "hf", "--out", str(tmp_path / "out")]) == 0
     theirs, actual = ViTForImageClassification.from_pretrained(tmp_path / "out").eval(), load(run.path)
     pixels = torch.randint(0, 256, (28, 28, 3), dtype=torch.uint8)
@@ -80,7 +80,7 @@ def test_what_was_learned_goes_out_to_transformers(run, tmp_path):
     assert said.score == pytest.approx(float(scores.log_softmax(-1).max()), abs=1e-4)
 
 
-def test_the_near_layers_moved_less_than_the_far_ones(body, tmp_path):
+def test_layer_decay_changes_lower_layers_less(body, tmp_path):
     """All gradients move a weight by about the rate in Adam's first step; here the rate is another in every layer."""
     changes = {"training.optimizer.layer_decay": 0.1, "training.steps": 1, "training.learning_rate": 1e-2}
     changes |= {"training.schedule.kind": "constant", "training.max_grad_norm": 0}
@@ -104,7 +104,7 @@ def test_other_shapes_are_refused_by_name(body, tmp_path):
         train_recipe(recipe(body, **{"encoder.heads": 2}), tmp_path / "heads")
     with pytest.raises(UserError, match=r"source\.embedding\.size differs"):
         train_recipe(recipe(body, **{"source.embedding.size": 5}), tmp_path / "size")
-    vit_folder(tmp_path / "deit", "deit, taught")
+    vit_folder(tmp_path / "deit", "deit, with teacher")
     with pytest.raises(UserError, match=r"source\.prefix_tokens\.embeddings"):
         train_recipe(recipe(tmp_path / "deit"), tmp_path / "tokens")
 
@@ -112,8 +112,8 @@ def test_other_shapes_are_refused_by_name(body, tmp_path):
 @pytest.mark.parametrize(
     "summary, names", [("distilled", ["class", "distill", "1,1"]), ("pre-logits", ["class", "1,1"])]
 )
-def test_rarer_summaries_are_learned_scored_and_looked_into(summary, names, tmp_path):
-    vit_folder(tmp_path / "real", "deit, taught" if summary == "distilled" else "vit")
+def test_other_poolings_are_trained_scored_and_traced(summary, names, tmp_path):
+    vit_folder(tmp_path / "real", "deit, with teacher" if summary == "distilled" else "vit")
     run = train_recipe(recipe(tmp_path / "real", **{"target.pooling": summary}), tmp_path / "run")
     assert "accuracy" in evaluate(run)["test"]
     assert (run.path / "attention" / "patches.png").exists()

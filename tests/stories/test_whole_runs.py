@@ -49,7 +49,7 @@ COUNTING = [name for name in RECIPES if isinstance(recipe(name).decoder, NgramSe
 
 
 @pytest.mark.parametrize("name", COUNTING)
-def test_every_recipe_that_counts_predicts_and_loads(name: str, pairs: Path, tmp_path: Path):
+def test_every_ngram_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path: Path):
     counting = resolve(name, [pairs], {"decoding.max_new_tokens": 5})
     finished = train_recipe(counting, tmp_path / name)
     assert load(finished.path)("红猫").text.startswith("红猫")
@@ -144,7 +144,7 @@ def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path
     assert len(finished.metrics.read_text().splitlines()) == 4  # two steps, two evaluations
 
 
-def test_a_trained_model_knows_what_it_was_taught(run: RunFolder):
+def test_a_trained_model_reproduces_its_training_data(run: RunFolder):
     model = load(run.path)
     assert model("红猫").text == "the red cat"
     assert [each.text for each in model.predict(["黑狗", "白马"])] == ["the black dog", "the white horse"]
@@ -161,7 +161,7 @@ def test_a_prediction_does_not_depend_on_its_neighbors(run: RunFolder):
         assert alone.score == pytest.approx(prediction.score, abs=1e-5)
 
 
-def test_a_forced_beginning_is_kept_and_gone_on_from(run: RunFolder):
+def test_a_prefix_is_kept_and_continued(run: RunFolder):
     model = load(run.path)
     free, forced = model("红猫"), model("红猫", prefix="the black")
     assert free.text == "the red cat"
@@ -176,7 +176,7 @@ def test_the_score_of_a_prediction_is_its_log_probability(run: RunFolder):
     assert model.score("绿鸟", best.text) == pytest.approx(best.log_probability, abs=1e-4)
 
 
-def test_attention_is_shown_for_every_piece_and_sums_to_one(run: RunFolder):
+def test_attention_of_every_token_sums_to_1(run: RunFolder):
     shown = load(run.path)("红猫").attention
     assert shown.source == ["红", "猫", "<eos>"]
     assert shown.target[-1] == "<eos>"
@@ -185,7 +185,7 @@ def test_attention_is_shown_for_every_piece_and_sums_to_one(run: RunFolder):
     assert "红" in shown.html()
 
 
-def test_evaluation_scores_keeps_every_prediction_and_compares_runs(run: RunFolder, pairs: Path, tmp_path: Path):
+def test_evaluation_stores_every_prediction_and_compares_runs(run: RunFolder, pairs: Path, tmp_path: Path):
     scores = evaluate(run)
     assert scores["test"]["bleu"]["signature"].startswith("nrefs:1")
     rows = (run.evaluation / "test.tsv").read_text(encoding="utf-8").splitlines()
@@ -202,7 +202,7 @@ def test_evaluation_scores_keeps_every_prediction_and_compares_runs(run: RunFold
     assert compare(run, run).difference.score == 0
 
 
-def test_runs_are_compared_by_predictions_of_their_own_settings_or_of_those_that_are_given(run: RunFolder):
+def test_runs_are_compared_with_their_own_or_the_given_settings(run: RunFolder):
     evaluate(run, num_beams=2)
     assert read_scores(run)["decoding"] == {"num_beams": 2}
     assert command(["eval", str(run), str(run)]) == 0
@@ -212,7 +212,7 @@ def test_runs_are_compared_by_predictions_of_their_own_settings_or_of_those_that
     evaluate(run)
 
 
-def test_a_carriage_return_in_a_text_is_no_line_end_of_a_table(pairs: Path, tmp_path: Path):
+def test_a_carriage_return_in_a_text_is_no_line_break_of_a_table(pairs: Path, tmp_path: Path):
     rows = pairs.read_text(encoding="utf-8").replace("the ", "the \r")
     (tmp_path / "returns.tsv").write_bytes(rows.encode())
     runs = [
@@ -227,7 +227,7 @@ def test_a_carriage_return_in_a_text_is_no_line_end_of_a_table(pairs: Path, tmp_
     assert compare(*runs).second.score == pytest.approx(judged[runs[1]]["test"]["bleu"]["value"])
 
 
-def test_own_data_in_every_form_give_the_same_run(pairs: Path, tmp_path: Path):
+def test_user_data_in_every_format_give_the_same_run(pairs: Path, tmp_path: Path):
     rows = [line.split("\t") for line in pairs.read_text(encoding="utf-8").splitlines()]
     (tmp_path / "s.txt.gz").write_bytes(gzip.compress("".join(f"{s}\n" for s, _ in rows).encode()))
     (tmp_path / "t.txt").write_text("".join(f"{t}\n" for _, t in rows), encoding="utf-8")
@@ -243,7 +243,7 @@ def test_own_data_in_every_form_give_the_same_run(pairs: Path, tmp_path: Path):
     assert len(weights) == 1
 
 
-def test_a_text_that_is_too_long_is_cut_and_that_is_said(run: RunFolder, pairs: Path, tmp_path: Path):
+def test_a_text_that_is_too_long_is_truncated_with_a_warning(run: RunFolder, pairs: Path, tmp_path: Path):
     short = train_recipe(tiny_recipe(pairs, **{"source.max_tokens": 2, "target.max_tokens": 2}), tmp_path / "short")
     model = load(short.path)
     assert not model("红猫").truncated
@@ -251,7 +251,7 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_said(run: RunFolder, pairs: 
     assert model("红猫马").score == pytest.approx(model("红猫牛").score)
 
 
-def test_what_is_wrong_with_validation_files_is_reported_too(pairs: Path, tmp_path: Path):
+def test_issues_of_validation_files_are_reported_too(pairs: Path, tmp_path: Path):
     (tmp_path / "valid.tsv").write_bytes("红猫\tthe red cat\r\n红狗\tthe red dog\r\n".encode())
     recipe = tiny_recipe(pairs, **{"corpus.valid": [str(tmp_path / "valid.tsv")], "training.steps": 1})
     made = train_recipe(recipe, tmp_path / "run")
@@ -261,7 +261,7 @@ def test_what_is_wrong_with_validation_files_is_reported_too(pairs: Path, tmp_pa
     assert "CRLF line endings" not in json.dumps(reports[0])
 
 
-def test_a_test_source_that_was_learned_from_is_an_error_unless_allowed(pairs: Path, tmp_path: Path):
+def test_a_test_source_in_the_training_data_is_an_error_unless_allowed(pairs: Path, tmp_path: Path):
     (tmp_path / "test.tsv").write_text("红猫\tthe red cat\n", encoding="utf-8")
     changes = {"corpus.test": [str(tmp_path / "test.tsv")], "training.steps": 1}
     with pytest.raises(UserError, match=r"corpus\.overlap=allow"):
@@ -269,13 +269,13 @@ def test_a_test_source_that_was_learned_from_is_an_error_unless_allowed(pairs: P
     assert train_recipe(tiny_recipe(pairs, **changes, **{"corpus.overlap": "allow"}), tmp_path / "run").finished
 
 
-def test_a_finished_run_is_never_written_over(run: RunFolder, pairs: Path):
+def test_a_finished_run_is_never_overwritten(run: RunFolder, pairs: Path):
     recipe = run.recipe()
     assert folder_for(recipe, run.path).path == run.path.with_name("learned-2")
     assert folder_for(recipe.with_(**{"training.seed": 9}), run.path).path == run.path.with_name("learned-2")
 
 
-def test_an_unfinished_run_is_resumed_by_its_own_recipe_alone(run: RunFolder, tmp_path: Path):
+def test_an_unfinished_run_is_resumed_only_by_its_own_recipe(run: RunFolder, tmp_path: Path):
     recipe = run.recipe()
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "recipe.toml").write_text(recipe.toml(), encoding="utf-8")
@@ -284,12 +284,12 @@ def test_an_unfinished_run_is_resumed_by_its_own_recipe_alone(run: RunFolder, tm
     assert folder_for(other, tmp_path / "begun").path == tmp_path / "begun-2"
 
 
-def test_bleu_cuts_chinese_by_character_and_the_rest_by_word():
+def test_bleu_splits_chinese_by_character_and_the_rest_by_word():
     assert bleu_tokenize(["我有一支笔", "Tom 喜欢猫"]) == "zh"
     assert bleu_tokenize(["I have a pen", "her name is 小红"]) == "13a"
 
 
-def test_a_folder_that_is_no_run_is_never_written_into(run: RunFolder, tmp_path: Path):
+def test_a_folder_that_is_no_run_is_not_written_to(run: RunFolder, tmp_path: Path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("...")
     with pytest.raises(UserError, match="not a run folder"):

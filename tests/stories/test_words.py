@@ -42,7 +42,7 @@ def words(run: RunFolder) -> WordEmbeddings:
 
 
 @pytest.mark.parametrize("word, sentences", [("mole", MOLES), ("打", ZH)])
-def test_a_word_is_the_same_before_attention_and_another_after_it(run: RunFolder, word, sentences):
+def test_a_word_has_equal_vectors_before_attention_and_different_ones_after_it(run: RunFolder, word, sentences):
     found = words(run).contexts(word, sentences)
     assert list(found.layers) == ["table", "input", "block 1", "block 2"]
     assert found.pairs == [(0, 1), (0, 2), (1, 2)]
@@ -54,7 +54,7 @@ def test_a_word_is_the_same_before_attention_and_another_after_it(run: RunFolder
         assert max(found.cosines[layer]) < 0.9999
 
 
-def test_bytes_that_no_text_has_are_no_neighbors(text: Path, tmp_path: Path):
+def test_byte_tokens_are_no_neighbors(text: Path, tmp_path: Path):
     made = train_recipe(tiny_recipe(text, "fill", **SMALL | {"source.tokenizer.vocab_size": 300}), tmp_path / "run")
     found = words(made)
     pieces = found.tokenizer.pieces(range(len(found.tokenizer)))
@@ -64,12 +64,12 @@ def test_bytes_that_no_text_has_are_no_neighbors(text: Path, tmp_path: Path):
     assert not [each for each in told if each.piece.startswith("<0x")]
 
 
-def test_the_same_sentence_twice_gives_the_same_vectors_everywhere(run: RunFolder):
+def test_the_same_sentence_twice_gives_the_same_vectors_in_every_layer(run: RunFolder):
     cosines = words(run).contexts("mole", [MOLES[0], MOLES[0]]).cosines
     assert all(value == pytest.approx([1], abs=1e-5) for value in cosines.values())
 
 
-def test_the_vectors_are_those_of_the_word_and_of_no_other(run: RunFolder):
+def test_the_vectors_are_those_of_the_word(run: RunFolder):
     found = words(run)
     table = found.embeddings
     (number,) = found.ids("mole")
@@ -78,7 +78,7 @@ def test_the_vectors_are_those_of_the_word_and_of_no_other(run: RunFolder):
     torch.testing.assert_close(found.vector("mole"), table.vectors[number])
 
 
-def test_neighbors_are_the_nearest_other_pieces(run: RunFolder):
+def test_neighbors_are_the_nearest_other_tokens(run: RunFolder):
     found = words(run)
     near = found.neighbors("mole", 3)
     vectors, pieces = found.embeddings.vectors, list(found.embeddings.pieces)
@@ -89,7 +89,7 @@ def test_neighbors_are_the_nearest_other_pieces(run: RunFolder):
     assert len(found.neighbors("mole", 999)) == len(kept)
 
 
-def test_an_analogy_is_told_with_and_without_what_was_given(run: RunFolder):
+def test_an_analogy_has_results_with_and_without_the_input_words(run: RunFolder):
     found = words(run)
     with torch.no_grad():  # a table in which the answer is known
         table = found.embedding.table.weight
@@ -103,7 +103,7 @@ def test_an_analogy_is_told_with_and_without_what_was_given(run: RunFolder):
     assert not {"small", "the", "one"} & {each.piece for each in others}
 
 
-def test_a_language_model_and_a_translator_have_words_too(text: Path, tmp_path: Path):
+def test_a_language_model_and_a_translator_have_word_embeddings_too(text: Path, tmp_path: Path):
     write = train_recipe(
         tiny_recipe(text, "write", **{"target.max_tokens": 24, "training.batch_tokens": 192}), tmp_path / "write"
     )
@@ -118,7 +118,7 @@ def test_a_language_model_and_a_translator_have_words_too(text: Path, tmp_path: 
     assert words(translator).contexts("猫", ["红猫", "猫红猫"]).cosines["table"] == pytest.approx([1])
 
 
-def test_the_verbs_print_and_draw(run: RunFolder, capsys):
+def test_the_commands_print_and_draw(run: RunFolder, capsys):
     assert command(["neighbors", str(run.path), "mole", "打", "--count", "2"]) == 0
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["mole", "打"]
     assert command(["analogy", str(run.path), "mole", "skin", "garden"]) == 0
@@ -138,14 +138,14 @@ def test_the_verbs_print_and_draw(run: RunFolder, capsys):
         (["contexts", "RUN", "mole", "a mole", "two moles"], "The word 'mole' is not in 'two moles'"),
     ],
 )
-def test_what_cannot_be_looked_at_is_told(run: RunFolder, capsys, arguments, complaint):
+def test_unknown_words_and_single_sentences_are_refused(run: RunFolder, capsys, arguments, complaint):
     assert command([str(run.path) if word == "RUN" else word for word in arguments]) == 2
     assert complaint in capsys.readouterr().err
 
 
-def test_a_model_without_vectors_says_so(text: Path, tmp_path: Path):
+def test_a_model_without_embeddings_is_refused(text: Path, tmp_path: Path):
     from seq2see.api import resolve
 
     counted = train_recipe(resolve("ngram", [text], {"decoder.order": 2}), tmp_path / "count")
-    with pytest.raises(UserError, match="no table of vectors"):
+    with pytest.raises(UserError, match="no embedding table"):
         words(counted)

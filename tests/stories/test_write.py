@@ -43,7 +43,7 @@ def run(book: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return train_recipe(tiny_recipe(book, "write", **changes), tmp_path_factory.mktemp("runs") / "learned")
 
 
-def test_it_goes_on_from_a_text(run: RunFolder):
+def test_it_continues_a_text(run: RunFolder):
     model = load(run.path)
     assert model("the cat sat").text == "the cat sat on the mat."
     assert [each.text for each in model.predict(["the cat sat on", "猫坐在"])] == [
@@ -51,7 +51,7 @@ def test_it_goes_on_from_a_text(run: RunFolder):
     ]  # fmt: skip
 
 
-def test_a_long_text_is_gone_on_from_by_its_end(run: RunFolder):
+def test_a_long_text_is_continued_from_its_end(run: RunFolder):
     model = load(run.path)
     text = SENTENCE * 3 + "the cat sat"
     found = model(text)
@@ -60,7 +60,7 @@ def test_a_long_text_is_gone_on_from_by_its_end(run: RunFolder):
     assert not model("the cat sat").truncated
 
 
-def test_it_writes_on_beyond_its_window(run: RunFolder):
+def test_it_generates_beyond_its_context_window(run: RunFolder):
     model = load(run.path)
     text = model("the cat sat", max_new_tokens=80).text
     assert len(text) == len("the cat sat") + 80
@@ -73,7 +73,7 @@ def test_it_writes_on_beyond_its_window(run: RunFolder):
         model("the cat", max_new_tokens=13, num_beams=2, num_return_sequences=2)
 
 
-def test_the_shortest_answer_is_counted_over_all_stretches(run: RunFolder):
+def test_min_new_tokens_counts_over_all_segments(run: RunFolder):
     model, ending = load(run.path), {"max_new_tokens": 40, "do_sample": True, "temperature": 100.0}
     found = [model("猫", seed=seed, min_new_tokens=20, **ending).outputs[0] for seed in range(12)]
     ended = [len(each.tokens) - 2 for each in found if each.finished]  # less the text, and the end
@@ -81,7 +81,7 @@ def test_the_shortest_answer_is_counted_over_all_stretches(run: RunFolder):
     assert min(ended) < 24  # as soon as it may, in the second stretch
 
 
-def test_stretches_of_a_long_sample_are_drawn_apart(run: RunFolder):
+def test_segments_of_a_long_sample_have_different_seeds(run: RunFolder):
     settings = {"do_sample": True, "temperature": 100.0, "max_new_tokens": 36}
     tokens = [each.text for each in load(run.path)("the cat sat o", seed=1, **settings).outputs[0].tokens[-36:]]
     assert tokens[12:24] != tokens[24:]
@@ -93,7 +93,7 @@ LONG_DRAWS = {"do_sample": True, "temperature": 100.0, "max_new_tokens": 40, "mi
 @pytest.mark.parametrize(
     "settings", [{}, {"do_sample": True}, {"num_beams": 3}, {"max_new_tokens": 40}, LONG_DRAWS], ids=str
 )
-def test_an_answer_can_be_read_as_it_comes(run: RunFolder, settings):
+def test_an_output_can_be_streamed(run: RunFolder, settings):
     model = load(run.path)
     pieces = list(model.stream("猫坐在垫", seed=3, **settings))
     assert "猫坐在垫" + "".join(pieces) == model.predict(["猫坐在垫"], seed=3, **settings)[0].text
@@ -102,7 +102,7 @@ def test_an_answer_can_be_read_as_it_comes(run: RunFolder, settings):
         assert len(pieces) == 40
 
 
-def test_every_token_is_told_with_its_probability(run: RunFolder):
+def test_every_token_has_its_probability(run: RunFolder):
     answer = load(run.path)("the cat").outputs[0]
     assert "".join(each.text for each in answer.tokens) == answer.text.replace(" ", "▁").replace("\n", "⏎")
     assert math.prod(each.probability for each in answer.tokens) == pytest.approx(math.exp(answer.log_probability))
@@ -110,7 +110,7 @@ def test_every_token_is_told_with_its_probability(run: RunFolder):
 
 
 @pytest.mark.parametrize("text", ["", "the cat"])
-def test_a_text_and_its_prefix_are_cut_together(run: RunFolder, text: str):
+def test_a_text_and_its_prefix_are_truncated_together(run: RunFolder, text: str):
     """Were they not, the model would be asked about places that it has never learned."""
     model, prefix = load(run.path), f"{SENTENCE}the cat sat".removeprefix(text)
     found = model(text, prefix=prefix)
@@ -121,7 +121,7 @@ def test_a_text_and_its_prefix_are_cut_together(run: RunFolder, text: str):
     assert (short.source, short.text, short.truncated) == ("the cat", "the cat sat on the mat.", False)
 
 
-def test_a_dialogue_goes_on_where_it_stopped(run: RunFolder, monkeypatch, capsys):
+def test_the_prompt_continues_the_last_output(run: RunFolder, monkeypatch, capsys):
     typed = iter(["the cat sat", "...", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     interactive(load(run.path), {"prefix": ""})
@@ -129,7 +129,7 @@ def test_a_dialogue_goes_on_where_it_stopped(run: RunFolder, monkeypatch, capsys
     assert lines == " on the mat.\n 猫坐在垫子上。\nthe\n"
 
 
-def test_a_dialogue_with_a_prefix_tells_what_follows_and_goes_on_from_there(run: RunFolder, monkeypatch, capsys):
+def test_the_prompt_with_a_prefix_prints_the_continuation_and_continues_it(run: RunFolder, monkeypatch, capsys):
     typed = iter(["the cat", "..."])
 
     def type_next(prompt: str) -> str:
@@ -145,11 +145,11 @@ def test_a_dialogue_with_a_prefix_tells_what_follows_and_goes_on_from_there(run:
     assert second.startswith(" sat")
 
 
-def test_it_can_begin_from_nothing(run: RunFolder):
+def test_it_can_start_from_an_empty_text(run: RunFolder):
     assert len(load(run.path)("").text) == 12
 
 
-def test_what_it_knows_scores_higher(run: RunFolder):
+def test_training_text_scores_higher(run: RunFolder):
     model = load(run.path)
     assert model.score("", "the cat sat") > model.score("", "the mat sat")
     whole = model.score("", "the cat") + model.score("the cat", " sat")
@@ -158,7 +158,7 @@ def test_what_it_knows_scores_higher(run: RunFolder):
     assert best.log_probability == pytest.approx(model.score("", best.text), abs=1e-3)
 
 
-def test_it_is_judged_by_perplexity(run: RunFolder):
+def test_it_is_scored_by_perplexity(run: RunFolder):
     scores = evaluate(run)
     assert scores["perplexity"]["per_token"] < 1.5
     assert scores["perplexity"]["bits_per_character"] < 0.6
@@ -168,7 +168,7 @@ def test_it_is_judged_by_perplexity(run: RunFolder):
     assert "120 = 120 + 0 + 0" in page
 
 
-def test_the_report_shows_how_much_each_token_surprised(run: RunFolder):
+def test_the_report_shows_token_losses(run: RunFolder):
     evaluate(run)
     windows = json.loads((run.evaluation / "token_losses.json").read_text(encoding="utf-8"))
     text = SENTENCE.replace(" ", "▁").replace("\n", "⏎")
@@ -179,7 +179,7 @@ def test_the_report_shows_how_much_each_token_surprised(run: RunFolder):
         plain = shown.replace("▁", " ").replace("⏎", "\n")
         assert sum(window["losses"]) == pytest.approx(-load(run.path).score("", plain), abs=0.02)
     page = write_report(run).read_text(encoding="utf-8")
-    assert "each token guessed from those before it" in page
+    assert "each token predicted from the tokens before it" in page
     assert page.count(' title="') >= sum(len(window["tokens"]) for window in windows)
 
 
@@ -190,11 +190,11 @@ def test_scores_are_printed_without_a_table_of_translations(run: RunFolder, caps
     assert "bits per character" in told.replace("\n", " ")
 
 
-def test_its_attention_looks_back_only(run: RunFolder):
+def test_its_attention_is_causal(run: RunFolder):
     model = load(run.path)
     record = model.trace("the", " cat")
     assert record.tokens["target"] == ["<bos>", *"the▁cat"]  # the last token asks too, though nothing follows it
-    assert record.tokens["written"] == [*"the▁cat"]
+    assert record.tokens["labels"] == [*"the▁cat"]
     assert record.of("attention")[0].values.shape[-2:] == (8, 8)
     assert record.of("attention")[0].values[..., -1, :].sum(-1) == pytest.approx(1, abs=1e-5)
     shown = TextAttention.of(record)
@@ -208,7 +208,7 @@ def test_its_attention_looks_back_only(run: RunFolder):
     assert model("the cat").attention.target == [*model("the cat").text.replace(" ", "▁").replace("\n", "⏎")]
 
 
-def test_samples_show_how_it_goes_on(run: RunFolder):
+def test_samples_show_continuations(run: RunFolder):
     first, *rows = (run.samples / "step-000150.tsv").read_text(encoding="utf-8").splitlines()
     assert first == "source\treference\toutput"
     assert all(len(row.split("\t")) == 3 for row in rows)
@@ -218,7 +218,7 @@ def test_samples_show_how_it_goes_on(run: RunFolder):
 
 
 @pytest.mark.parametrize("base", ["write", "write-lstm", "ptb-lstm", "ptb-awd-lstm"])
-def test_a_stopped_run_goes_on_to_the_same_end(book: Path, tmp_path: Path, base: str):
+def test_a_stopped_run_resumes_to_the_same_result(book: Path, tmp_path: Path, base: str):
     stop_and_resume(tiny_recipe(book, base, **SMALL), tmp_path)
 
 
@@ -226,16 +226,16 @@ def test_a_dry_run_shows_a_window(book: Path):
     said: list[str] = []
     dry_run(tiny_recipe(book, "write", **SMALL), said.append)
     assert any(line.startswith("batch  target (8, 24)") for line in said)
-    assert not any("reads" in line for line in said)
+    assert not any("source" in line for line in said)
 
 
-def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
+def test_a_nan_loss_names_the_text(book: Path, tmp_path: Path):
     changes = SMALL | {
         "training.learning_rate": 1e30,
         "training.schedule.kind": "constant",
         "training.max_grad_norm": 0,
     }
-    with pytest.raises(UserError, match=r"The batch holds 8 windows, first near '"):
+    with pytest.raises(UserError, match=r"The batch contains 8 windows, first near '"):
         train_recipe(tiny_recipe(book, "write", **changes), tmp_path / "broken")
 
 
@@ -245,7 +245,7 @@ def test_a_text_of_a_few_letters_is_refused(tmp_path: Path):
         train_recipe(tiny_recipe(tmp_path / "short.txt", "write", **SMALL), tmp_path / "run")
 
 
-def test_a_slot_that_is_empty_is_told(book: Path):
+def test_settings_of_a_missing_part_are_refused(book: Path):
     with pytest.raises(UserError, match="no encoder"):
         resolve("write", [book], {"encoder.width": 8})
 
@@ -259,13 +259,13 @@ def test_a_slot_that_is_empty_is_told(book: Path):
     ],
     ids=str,
 )
-def test_what_would_be_ignored_is_refused(book: Path, changes):
+def test_settings_without_effect_are_refused(book: Path, changes):
     with pytest.raises(UserError, match="running text"):
         resolve("write", [book], changes)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16", "int8"])
-def test_many_texts_are_gone_on_from_by_a_quick_twin(run: RunFolder, precision: str):
+def test_many_texts_are_continued_by_an_optimized_copy(run: RunFolder, precision: str):
     model, settings = load(run.path), {"do_sample": False, "max_new_tokens": 12}
     texts = [f"the {'cat sat on the mat '[:length]}" for length in range(1, 13)] * 4
     one_by_one = [model(text, **settings).text for text in texts[:12]]
@@ -276,7 +276,7 @@ def test_many_texts_are_gone_on_from_by_a_quick_twin(run: RunFolder, precision: 
 
 
 @pytest.mark.parametrize("name", ["write-rnn", "write-gru", "write-lstm"])
-def test_a_recurrent_model_learns_by_reading_on(book: Path, tmp_path: Path, name: str):
+def test_a_recurrent_model_learns_with_a_carried_state(book: Path, tmp_path: Path, name: str):
     changes = SMALL | {"training.steps": 200, "training.evaluate_every": 100, "training.learning_rate": 1e-2}
     changes |= {"training.schedule.warmup": 20, "decoding.max_new_tokens": 12, "decoding.do_sample": False}
     run = train_recipe(tiny_recipe(book, name, **changes), tmp_path / "run")
@@ -286,7 +286,7 @@ def test_a_recurrent_model_learns_by_reading_on(book: Path, tmp_path: Path, name
     assert "bits per character" in page
 
 
-def test_a_recurrent_model_writes_on_without_a_window(book: Path, tmp_path: Path, monkeypatch):
+def test_a_recurrent_model_generates_without_a_context_window(book: Path, tmp_path: Path, monkeypatch):
     """What stands far before the end of a text still matters, and nothing is forgotten while it writes."""
     run = train_recipe(tiny_recipe(book, "write-lstm", **SMALL, **{"training.steps": 60}), tmp_path / "run")
     model, long = load(run.path), {"max_new_tokens": 50, "do_sample": False}
@@ -305,7 +305,7 @@ def test_a_recurrent_model_writes_on_without_a_window(book: Path, tmp_path: Path
     assert again.outputs[0].log_probability == pytest.approx(found.outputs[0].log_probability, abs=1e-4)
 
 
-def test_an_ensemble_sees_as_far_as_all_of_its_members():
+def test_an_ensemble_has_the_shortest_context_of_its_members():
     endless, short, shorter = (resolve(name, [], {"target.max_tokens": longest}).model
                                for name, longest in (("write-lstm", 24), ("write", 24), ("write", 20)))  # fmt: skip
     config = ModelConfig(name="x", step=1, model=endless, decoding=Decoding(max_new_tokens=8))
@@ -328,19 +328,19 @@ def test_an_ensemble_sees_as_far_as_all_of_its_members():
     ],
     ids=str,
 )
-def test_streams_are_refused_where_they_cannot_be_read_on(book: Path, base, changes, told):
+def test_contiguous_batches_are_refused_for_other_models(book: Path, base, changes, told):
     with pytest.raises(UserError, match=told):
         resolve(base, [], {"training.batches": "contiguous"} | changes)
 
 
-def test_a_recurrent_decoder_writes_too(book: Path, tmp_path: Path):
+def test_a_recurrent_decoder_generates_too(book: Path, tmp_path: Path):
     changes = {"decoder.kind": "recurrent", "decoder.attention": "none", "target.embedding.positions": "none"}
     run = train_recipe(tiny_recipe(book, "write", **{**SMALL, **changes}), tmp_path / "gru")
     assert load(run.path)("the").text.startswith("the")
 
 
 @pytest.mark.parametrize("depth", [0, 1])
-def test_a_window_writes_too_and_is_judged_as_if_the_text_were_never_cut(book: Path, tmp_path: Path, depth):
+def test_an_mlp_generates_and_its_perplexity_does_not_depend_on_windows(book: Path, tmp_path: Path, depth):
     changes = SMALL | {"decoder.context": 5, "decoder.depth": depth, "decoding.do_sample": False}
     changes |= {"training.steps": 150, "training.evaluate_every": 75, "training.learning_rate": 1e-2}
     run = train_recipe(tiny_recipe(book, "write-mlp", **changes), tmp_path / "window")

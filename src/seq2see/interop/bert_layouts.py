@@ -72,7 +72,9 @@ def _embeddings(settings: ModelSettings, size: int) -> Iterator[WeightMapping]:
     yield WeightMapping(
         "source.positions.embedding.weight", (f"{prefix}.position_embeddings.weight",), ((max_positions, width),)
     )
-    yield WeightMapping("source.token_type_embedding.weight", (f"{prefix}.token_type_embeddings.weight",), ((2, width),))
+    yield WeightMapping(
+        "source.token_type_embedding.weight", (f"{prefix}.token_type_embeddings.weight",), ((2, width),)
+    )
     yield from norm_mappings("source.norm", f"{prefix}.LayerNorm", width)
 
 
@@ -86,7 +88,9 @@ def _head(settings: ModelSettings, size: int, num_labels: int) -> Iterator[Weigh
     if isinstance(target, MaskedTokensNSPTarget | Label):
         yield from _linear("pooler", (f"{BASE_MODEL_PREFIX}pooler.dense",), width, width)
     if isinstance(target, MaskedTokensNSPTarget):  # in BERT, class 0 means "is the next sentence"
-        yield WeightMapping("head.next_sentence.project.weight", ("cls.seq_relationship.weight",), ((2, width),), flip=True)
+        yield WeightMapping(
+            "head.next_sentence.project.weight", ("cls.seq_relationship.weight",), ((2, width),), flip=True
+        )
         yield WeightMapping("head.next_sentence.project.bias", ("cls.seq_relationship.bias",), ((2,),), flip=True)
     if isinstance(target, Label | Tags):
         yield from _linear("head.project", ("classifier",), num_labels, width)

@@ -54,7 +54,9 @@ class Ct2Engine:
         options = translate_options(decoding)
         max_length = max([decoding.max_new_tokens, *map(len, sources)])
         if max_length > self.max_positions:
-            message = f"The CTranslate2 model has positions for {self.max_positions} tokens, but {max_length} are needed."
+            message = (
+                f"The CTranslate2 model has positions for {self.max_positions} tokens, but {max_length} are needed."
+            )
             hint = f"Set decoding.max_new_tokens={self.max_positions} or less, or leave out --engine."
             raise UserError(message, hint=hint)
         # CTranslate2 appends <eos> to each source.
@@ -78,7 +80,9 @@ class Ct2Engine:
 def translate_options(decoding: Decoding) -> dict[str, Any]:
     """The decoding settings as options of CTranslate2; an unsupported setting raises an error."""
     if decoding.do_sample:
-        raise _unsupported("do_sample=true", "its random numbers do not follow the seed", "Sample with the default engine.")
+        raise _unsupported(
+            "do_sample=true", "its random numbers do not follow the seed", "Sample with the default engine."
+        )
     if decoding.num_beams > 1 and not isinstance(decoding.length_penalty, NoPenalty | Average):
         setting = f"length_penalty.kind={decoding.length_penalty.kind}"
         raise _unsupported(setting, "it divides by length ** alpha only", "Set decoding.length_penalty.kind=average.")

@@ -1,7 +1,7 @@
-"""Our models that only read as folders that stock Hugging Face `transformers` opens, in the layout of BERT.
+"""Export of encoder-only models to folders that Hugging Face `transformers` loads, in the layout of BERT.
 
-That layout has one form: learned vectors for token, place and sentence, norms after the parts, and heads that stand on
-<bos> or on single tokens. What has another is refused by its setting before anything is written.
+That layout is fixed: learned embeddings of token, position and segment, post-norm, and heads on <bos> or on each
+token. For a model with another setting an error names that setting before anything is written.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from seq2see.models.settings import BertEmbeddingSettings, Label, ModelSettings,
 from seq2see.sequences.pretrained_tokenizer import PretrainedTokenizer
 from seq2see.sequences.tokenizers import BOS, BOS_TEXT, EOS, EOS_TEXT, MASK_TEXT, PAD, UNK, Tokenizer
 
-# What the layout has, and how a run gets it; a setting with another value is refused.
+# The supported values of each setting, and a hint how to train such a model; another value raises an error.
 SUPPORTED: dict[str, tuple[tuple[Any, ...], str]] = {
     "encoder.kind": (("transformer",), ""),
-    "source.embedding.kind": (("bert",), "The recipe fill-bert has it so."),
-    "encoder.norm_order": (("post",), "The recipe fill-bert has it so."),
+    "source.embedding.kind": (("bert",), "The recipe fill-bert has this value."),
+    "encoder.norm_order": (("post",), "The recipe fill-bert has this value."),
     "encoder.norm": (("layer",), ""),
     "encoder.activation": (tuple(dict.fromkeys(HF_ACTIVATIONS.values())), ""),
     "encoder.bias": ((True,), ""),
@@ -47,10 +47,10 @@ SUPPORTED: dict[str, tuple[tuple[Any, ...], str]] = {
 
 
 def bert_layout(settings: ModelSettings) -> str:
-    """The class that opens a model with these settings there; the error for one that none of them holds."""
+    """The class of `transformers` for a model with these settings; an unsupported setting raises an error."""
     supported = dict(SUPPORTED)
     if settings.encoder is None:
-        raise unsupported(ENGINE, "numbers in place of tokens", "there is no layout for series")
+        raise unsupported(ENGINE, "numbers instead of tokens", "there is no layout for series")
     if isinstance(settings.target, Label):
         supported["target.pooling"] = (("cls",), "Train it with `--set target.pooling=cls`.")
     if isinstance(settings.target, Tags):
@@ -60,35 +60,37 @@ def bert_layout(settings: ModelSettings) -> str:
         for name in path.split("."):
             value = getattr(value, name)
         if value not in values:
-            raise unsupported(ENGINE, f"{path}={setting_text(value)}", f"it is {' or '.join(map(setting_text, values))} in BERT", hint)
+            raise unsupported(
+                ENGINE, f"{path}={setting_text(value)}", f"it is {' or '.join(map(setting_text, values))} in BERT", hint
+            )
     return next(name for name, target in ARCHITECTURES.items() if type(settings.target) is target)
 
 
 def write_bert(stored: ExportableModel, folder: Path) -> None:
-    """Write a folder that `transformers` opens with the class that `bert_layout` names."""
+    """Write a folder for the class of `transformers` that `bert_layout` returns."""
     settings = stored.config.model
     architecture, text = bert_layout(settings), stored.tokenizers.source
     labels = stored.tokenizers.labels
-    numbers = text.id_map if isinstance(text, PretrainedTokenizer) else identity_ids(len(text))
-    if numbers.missing:
-        raise UserError("A vocabulary without <pad>, <bos>, <eos> or <unk> cannot go into the layout of BERT.")
+    id_map = text.id_map if isinstance(text, PretrainedTokenizer) else identity_ids(len(text))
+    if id_map.missing:
+        raise UserError("The layout of BERT needs a vocabulary with <pad>, <bos>, <eos> and <unk>.")
     layout_settings = _with_all_positions(settings)
     with atomic_folder(folder) as temporary:
-        padding = {"pad_token_id": numbers.original_ids[PAD], "architectures": [architecture]}
+        padding = {"pad_token_id": id_map.original_ids[PAD], "architectures": [architecture]}
         write_json(temporary / "config.json", _config(layout_settings, len(text), labels) | padding)
         _write_tokenizer(text, temporary, _max_positions(layout_settings))
         weights = _weights(stored.module, layout_settings)
         exported: dict[str, Tensor] = {}
         for mapping in bert_mappings(layout_settings, len(text), len(labels)):
-            ours = weights[mapping.key]
-            exported |= mapping.to_external(numbers.restore_rows(ours) if mapping.is_vocabulary_table else ours)
-        if architecture == "BertModel":  # a body alone is called by the names of its parts
+            weight = weights[mapping.key]
+            exported |= mapping.to_external(id_map.restore_rows(weight) if mapping.is_vocabulary_table else weight)
+        if architecture == "BertModel":  # the names of an encoder without a head have no prefix
             exported = {name.removeprefix(BASE_MODEL_PREFIX): tensor for name, tensor in exported.items()}
         write_bytes(temporary / "model.safetensors", save(exported, metadata={"format": "pt"}))
 
 
 def _with_all_positions(settings: ModelSettings) -> ModelSettings:
-    """The same with a vector for every place of the longest text: there none are shared."""
+    """The settings with one position embedding for each position of the longest text: BERT shares none."""
     needed = settings.source_text.max_tokens + num_special_tokens(type(settings.target))
     return settings.with_(**{"source.embedding.max_positions": max(_max_positions(settings), needed)})
 
@@ -102,17 +104,19 @@ def _max_positions(settings: ModelSettings) -> int:
 @torch.no_grad()
 def _weights(module: Any, layout_settings: ModelSettings) -> dict[str, Tensor]:
     weights = {name: tensor.float().cpu().clone() for name, tensor in named_tensors(module).items()}
-    return weights | {"source.positions.embedding.weight": position_table(module.source, _max_positions(layout_settings))}
+    return weights | {
+        "source.positions.embedding.weight": position_table(module.source, _max_positions(layout_settings))
+    }
 
 
 def _config(settings: ModelSettings, size: int, labels: tuple[str, ...]) -> dict[str, Any]:
-    places = {"max_position_embeddings": _max_positions(settings), "type_vocab_size": 2}
+    embeddings = {"max_position_embeddings": _max_positions(settings), "type_vocab_size": 2}
     kind = {"model_type": "bert", "vocab_size": size, "tie_word_embeddings": True}
-    return {**kind, **stack_json(encoder_settings_of(settings)), **places, **labels_json(labels)}
+    return {**kind, **stack_json(encoder_settings_of(settings)), **embeddings, **labels_json(labels)}
 
 
-def _write_tokenizer(text: Tokenizer, folder: Path, longest: int) -> None:
-    """Write the tokenizer: ours, with <bos> before and <eos> behind each text, or a given one as it is."""
+def _write_tokenizer(text: Tokenizer, folder: Path, max_length: int) -> None:
+    """Write the tokenizer; one that seq2see trained adds <bos> and <eos> to each text, a pretrained one is unchanged."""
     text.save(folder / "tokenizer.json")
     names = dict(
         zip(("pad", "cls", "sep", "unk"), (text.token_name(number) for number in _special_ids(text)), strict=True)
@@ -129,26 +133,26 @@ def _write_tokenizer(text: Tokenizer, folder: Path, longest: int) -> None:
         {
             "tokenizer_class": "PreTrainedTokenizerFast",
             **{f"{name}_token": content for name, content in names.items()},
-            "model_max_length": longest,
+            "model_max_length": max_length,
             "padding_side": "right",
             "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
             "clean_up_tokenization_spaces": False,
-            # The name of a special in a text is just text, but where blanks are filled [MASK] must be found.
+            # The name of a special token in a text is plain text, but a model for masked tokens must find [MASK].
             "split_special_tokens": not text.has_mask,
         },
     )
 
 
 def _special_ids(text: Tokenizer) -> list[int]:
-    """The four specials by the numbers of the file."""
-    ours = (PAD, BOS, EOS, UNK)
+    """The ids of the four special tokens in the file."""
+    special_ids = (PAD, BOS, EOS, UNK)
     if not isinstance(text, PretrainedTokenizer):
-        return list(ours)
-    return [number for number in (text.id_map.original_ids[each] for each in ours) if number is not None]
+        return list(special_ids)
+    return [number for number in (text.id_map.original_ids[each] for each in special_ids) if number is not None]
 
 
 def _with_mask(document: dict[str, Any], text: Tokenizer) -> dict[str, Any]:
-    """What finds [MASK] in a text, with the space before it where pieces begin with exported."""
+    """The added token [MASK], which includes the space before it if the tokens of words begin with a space."""
     if not text.has_mask:
         return {}
     flags = {"single_word": False, "lstrip": text.mask_lstrip, "rstrip": False, "normalized": False}
@@ -159,12 +163,12 @@ def _with_mask(document: dict[str, Any], text: Tokenizer) -> dict[str, Any]:
 def _post_processor() -> dict[str, Any]:
     """`<bos> A <eos>`, or `<bos> A <eos> B <eos>` in two sentences."""
     first, second = ({"Sequence": {"id": letter, "type_id": number}} for number, letter in enumerate("AB"))
-    before, behind = ({"SpecialToken": {"id": name, "type_id": 0}} for name in (BOS_TEXT, EOS_TEXT))
-    last = {"SpecialToken": {"id": EOS_TEXT, "type_id": 1}}
-    known = ((BOS_TEXT, BOS), (EOS_TEXT, EOS))
+    bos, eos = ({"SpecialToken": {"id": name, "type_id": 0}} for name in (BOS_TEXT, EOS_TEXT))
+    second_eos = {"SpecialToken": {"id": EOS_TEXT, "type_id": 1}}
+    specials = ((BOS_TEXT, BOS), (EOS_TEXT, EOS))
     return {
         "type": "TemplateProcessing",
-        "single": [before, first, behind],
-        "pair": [before, first, behind, second, last],
-        "special_tokens": {name: {"id": name, "ids": [number], "tokens": [name]} for name, number in known},
+        "single": [bos, first, eos],
+        "pair": [bos, first, eos, second, second_eos],
+        "special_tokens": {name: {"id": name, "ids": [number], "tokens": [name]} for name, number in specials},
     }

@@ -1,9 +1,8 @@
-"""Our language models as folders that stock Hugging Face `transformers` opens, in the layouts of GPT-2 and Llama.
+"""Export of language models to folders that Hugging Face `transformers` loads, in the layouts of GPT-2 and Llama.
 
-A model need not be GPT-2 to be said in its words: positions of any kind that are added to the vectors become a table
-of learned ones; vectors taken times √width become larger vectors, and then the head is a matrix of its own, which
-holds the vectors as they were; a product without bias gets one of zeros. What has no words there is refused by its
-setting.
+Some differences from GPT-2 are converted: positions of any kind that are added to the embeddings become a table of
+learned positions; embeddings scaled by √width are stored scaled, and then the head is untied and stores the unscaled
+embeddings; a linear layer without bias gets a bias of zeros. For everything else an error names the setting.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from seq2see.sequences.pretrained_tokenizer import PretrainedTokenizer, TokenIdM
 from seq2see.sequences.tokenizers import BOS, EOS, PAD, UNK
 
 LAYOUT_BY_NORM = {"layer": "gpt2", "rms": "llama"}
-# What each layout has; a setting with another value is refused.
+# The supported values of each setting, by layout; another value raises an error.
 SUPPORTED: dict[str, dict[str, tuple[Any, ...]]] = {
     "gpt2": {
         "target.embedding.positions": ("learned", "sinusoidal", "none"),
@@ -49,60 +48,61 @@ SUPPORTED: dict[str, dict[str, tuple[Any, ...]]] = {
 
 
 def causal_layout(settings: ModelSettings) -> str:
-    """Which layout holds a language model with these settings; the error for one that neither holds."""
+    """The layout for a language model with these settings; an unsupported setting raises an error."""
     decoder = settings.decoder
     if not isinstance(decoder, TransformerSettings):
         kind = decoder.kind if decoder else "none"
-        raise unsupported(ENGINE, f"decoder.kind={kind}", "of language models only Transformers can go there")
+        raise unsupported(ENGINE, f"decoder.kind={kind}", "among language models only Transformers are supported there")
     if not settings.generates:
-        raise unsupported(ENGINE, f"target.kind={settings.target.kind}", "only models that write texts can go there")
+        raise unsupported(
+            ENGINE, f"target.kind={settings.target.kind}", "only models that generate text are supported there"
+        )
     if decoder.norm not in LAYOUT_BY_NORM:
-        raise unsupported(ENGINE, f"decoder.norm={decoder.norm}", "GPT-2 has layer norms, Llama rms norms")
+        raise unsupported(ENGINE, f"decoder.norm={decoder.norm}", "GPT-2 has layer norm, Llama RMS norm")
     layout = LAYOUT_BY_NORM[decoder.norm]
     for path, values in SUPPORTED[layout].items():
         value: Any = settings
         for name in path.split("."):
             value = getattr(value, name)
         if value not in values:
-            meant = " or ".join(dict.fromkeys(map(setting_text, values)))
-            architecture = LAYOUTS[layout].architecture
-            raise unsupported(
-                ENGINE, f"{path}={setting_text(value)}", f"with decoder.norm={decoder.norm} it is {meant} in {architecture}"
-            )
+            supported = " or ".join(dict.fromkeys(map(setting_text, values)))
+            reason = f"with decoder.norm={decoder.norm} it is {supported} in {LAYOUTS[layout].architecture}"
+            raise unsupported(ENGINE, f"{path}={setting_text(value)}", reason)
     return layout
 
 
 def write_causal(stored: ExportableModel, folder: Path) -> None:
-    """Write a folder that `AutoModelForCausalLM` and `AutoTokenizer` open."""
+    """Write a folder that `AutoModelForCausalLM` and `AutoTokenizer` load."""
     layout = causal_layout(stored.config.model)
     module: Any = require_language_model(stored, ENGINE)
     text = stored.tokenizers.target
-    numbers = text.id_map if isinstance(text, PretrainedTokenizer) else identity_ids(len(text))
-    if numbers.missing != stored.config.model.target_text.suppress_tokens:
+    id_map = text.id_map if isinstance(text, PretrainedTokenizer) else identity_ids(len(text))
+    if id_map.missing != stored.config.model.target_text.suppress_tokens:
         setting = f"target.suppress_tokens={list(stored.config.model.target_text.suppress_tokens)}"
-        raise unsupported(ENGINE, setting, "every number of a vocabulary of ours names a token there")
+        raise unsupported(ENGINE, setting, "every id of a seq2see vocabulary is a token there")
     layout_settings = to_layout_settings(stored.config.model)
-    size = len(numbers.original_ids) - len(numbers.missing)
+    size = len(id_map.original_ids) - len(id_map.missing)
     with atomic_folder(folder) as temporary:
-        specials = _special_ids(numbers)
+        specials = _special_ids(id_map)
         write_json(
             temporary / "config.json",
             _CONFIGS[layout](layout_settings) | _head(layout, layout_settings, size) | specials,
         )
-        suppress_tokens = [number for number in (numbers.original_ids[PAD], numbers.original_ids[BOS]) if number is not None]
-        answers = decoding_json(stored.config.decoding, suppress_tokens, layout_settings.max_prompt_tokens)
-        write_json(temporary / "generation_config.json", answers | specials)
+        never_generated = (id_map.original_ids[PAD], id_map.original_ids[BOS])
+        suppress_tokens = [number for number in never_generated if number is not None]
+        generation = decoding_json(stored.config.decoding, suppress_tokens, layout_settings.max_prompt_tokens)
+        write_json(temporary / "generation_config.json", generation | specials)
         write_causal_tokenizer(text, temporary, layout_settings.target_text.max_tokens, specials)
         weights = _weights(module, stored.config.model, layout_settings)
         exported: dict[str, Tensor] = {}
         for mapping in LAYOUTS[layout].mappings(layout_settings, size):
-            ours = weights[mapping.key]
-            exported |= mapping.to_external(numbers.restore_rows(ours) if mapping.is_vocabulary_table else ours)
+            weight = weights[mapping.key]
+            exported |= mapping.to_external(id_map.restore_rows(weight) if mapping.is_vocabulary_table else weight)
         write_bytes(temporary / "model.safetensors", save(exported, metadata={"format": "pt"}))
 
 
 def to_layout_settings(settings: ModelSettings) -> ModelSettings:
-    """Settings of the same model as the layout says them: plain vectors, and positions in a table or in attention."""
+    """Equivalent settings in the layout: unscaled embeddings, and learned or rotary positions."""
     target = settings.target_text
     changes: dict[str, Any] = {"target.embedding.scale": False}
     if target.embedding.scale and target.head == "tied":
@@ -119,7 +119,7 @@ def to_layout_settings(settings: ModelSettings) -> ModelSettings:
 
 @torch.no_grad()
 def _weights(module: Any, settings: ModelSettings, layout_settings: ModelSettings) -> dict[str, Tensor]:
-    """Our weights under our names, for a model that is said in their words."""
+    """The weights under seq2see's names, for a model with the settings of the layout."""
     weights = {name: tensor.float().cpu().clone() for name, tensor in named_tensors(module).items()}
     table = weights["target.table.weight"]
     if layout_settings.target_text.head != settings.target_text.head:
@@ -131,21 +131,22 @@ def _weights(module: Any, settings: ModelSettings, layout_settings: ModelSetting
         weights["target.positions.embedding.weight"] = position_table(module.target, rows)
     if layout_settings.decoder != settings.decoder:
         for number in range(decoder_settings_of(layout_settings).depth):
-            for name in (f"decoder.blocks.{number}.self_attention.qkv_proj", f"decoder.blocks.{number}.self_attention.out_proj"):
+            attention = f"decoder.blocks.{number}.self_attention"
+            for name in (f"{attention}.qkv_proj", f"{attention}.out_proj"):
                 weights[f"{name}.bias"] = torch.zeros(weights[f"{name}.weight"].size(0))
     return weights
 
 
 def identity_ids(size: int) -> TokenIdMap:
-    """Our own numbers, which nobody has to change."""
+    """The token ids of a vocabulary that seq2see trained, which stay unchanged."""
     return TokenIdMap.of(size, bos_id=BOS, eos_id=EOS, pad_id=PAD, unk_id=UNK)
 
 
-def _special_ids(numbers: TokenIdMap) -> dict[str, Any]:
+def _special_ids(id_map: TokenIdMap) -> dict[str, Any]:
     return {
-        "bos_token_id": numbers.bos_id,
-        "eos_token_id": numbers.original_ids[EOS],
-        "pad_token_id": numbers.original_ids[PAD],
+        "bos_token_id": id_map.bos_id,
+        "eos_token_id": id_map.original_ids[EOS],
+        "pad_token_id": id_map.original_ids[PAD],
     }
 
 
@@ -190,7 +191,7 @@ def _llama_config(settings: ModelSettings) -> dict[str, Any]:
         "hidden_act": "silu",
         "rms_norm_eps": stack.norm_eps,
         "attention_bias": stack.bias,
-        # Newer versions of the library look for the table, older ones for the number.
+        # Newer versions of `transformers` read the table, older ones the number.
         "rope_parameters": {"rope_type": "default", "rope_theta": stack.rope_theta},
         "rope_theta": stack.rope_theta,
     }

@@ -1,4 +1,4 @@
-"""The two JSON files that tell Hugging Face `transformers` what a model is and how it decodes."""
+"""The content of `config.json` and `generation_config.json` for Hugging Face `transformers`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ARCHITECTURES = {
 
 
 def config_json(settings: ModelSettings, layout: str, size: int, shift: int, rows: int) -> dict[str, Any]:
-    """`config.json`; the target's tokens are counted from `shift`."""
+    """`config.json` of an encoder-decoder; the token ids of the target begin at `shift`."""
     encoder, decoder = require_transformers(settings, ENGINE)
     shape: dict[str, Any] = {"d_model": decoder.width, "vocab_size": size, "max_position_embeddings": rows}
     for half, part in (("encoder", encoder), ("decoder", decoder)):
@@ -46,7 +46,7 @@ def config_json(settings: ModelSettings, layout: str, size: int, shift: int, row
 
 
 def stack_json(stack: TransformerSettings) -> dict[str, Any]:
-    """The encoder of BERT and ViT, by the names that both have there."""
+    """The encoder settings that BERT and ViT share in `transformers`."""
     return {
         "hidden_size": stack.width,
         "num_hidden_layers": stack.depth,
@@ -61,9 +61,9 @@ def stack_json(stack: TransformerSettings) -> dict[str, Any]:
 
 
 def labels_json(labels: tuple[str, ...]) -> dict[str, Any]:
-    """The labels by their numbers, and back; nothing if there are none."""
-    named = dict(enumerate(labels))
-    return {"id2label": named, "label2id": {label: number for number, label in named.items()}} if labels else {}
+    """`id2label` and `label2id`; empty without labels."""
+    id2label = dict(enumerate(labels))
+    return {"id2label": id2label, "label2id": {label: number for number, label in id2label.items()}} if labels else {}
 
 
 def generation_json(decoding: Decoding, shift: int) -> dict[str, Any]:
@@ -72,13 +72,13 @@ def generation_json(decoding: Decoding, shift: int) -> dict[str, Any]:
 
 
 def decoding_json(decoding: Decoding, suppress_tokens: list[int], max_new_tokens: int) -> dict[str, Any]:
-    """Our settings of decoding under the same names, what is never said, and no more than so many new tokens."""
+    """The decoding settings under the same names, the suppressed tokens, and a limit of new tokens."""
     sampling: dict[str, Any] = {}
     if decoding.do_sample:
         sampling = {"temperature": decoding.temperature, "top_k": decoding.top_k, "top_p": decoding.top_p}
     searching: dict[str, Any] = {}
     if decoding.num_beams > 1:
-        # Their early_stopping=False gives up a little earlier than ours; "never" means what ours means.
+        # early_stopping=False of `transformers` stops a little earlier than here; "never" is the exact stopping rule.
         early = True if decoding.early_stopping else "never"
         searching = {"length_penalty": length_exponent(decoding), "early_stopping": early}
     return {
@@ -96,7 +96,7 @@ def decoding_json(decoding: Decoding, suppress_tokens: list[int], max_new_tokens
 
 
 def length_exponent(decoding: Decoding) -> float:
-    """Their length penalty is our average; the GNMT penalty is not there, and the same alpha stands in for it."""
+    """The exponent of the length: that of `average`; alpha of the GNMT penalty, which `transformers` does not have."""
     penalty = decoding.length_penalty
     if isinstance(penalty, NoPenalty):
         return 0.0
@@ -105,7 +105,7 @@ def length_exponent(decoding: Decoding) -> float:
 
 
 def _special_ids(shift: int) -> dict[str, Any]:
-    # A last token is not forced at the limit, as these layouts would do by themselves.
+    # forced_eos_token_id is None because these layouts would force <eos> at the maximum length by default.
     return {
         "pad_token_id": PAD,
         "bos_token_id": shift + BOS,

@@ -1,4 +1,4 @@
-"""Our Transformers as folders that stock Hugging Face `transformers` opens.
+"""Export of encoder-decoder Transformers to folders that Hugging Face `transformers` loads.
 
 | norm | positions | layout | model |
 |---|---|---|---|
@@ -6,13 +6,13 @@
 | pre | sinusoidal | Pegasus | PegasusForConditionalGeneration |
 | pre | learned, none, or different ones | Blenderbot | BlenderbotForConditionalGeneration |
 
-The three share the names of their weights. Marian and Pegasus keep all sines in the first half of a vector
-and all cosines in the second, where ours alternate. The stream of a Transformer does not care in which order
-its numbers stand, so all that reads or writes the stream is put into the other order: each sum is the same
-sum, and the heads' queries, keys and values, which are not part of the stream, stay as they are.
+The three layouts share their weight names. In Marian and Pegasus, all sines of a position encoding are in the first
+half of the vector and all cosines in the second; in seq2see they alternate. The result of a Transformer does not depend
+on the order of the dimensions of its residual stream, so the weights that read or write the stream are permuted: each
+sum has the same terms, and the queries, keys and values of the heads, which are not in the stream, stay unchanged.
 
-These layouts have one vocabulary. Two of ours are laid end to end: the target's numbers begin where the
-source's end, and a bias of minus a thousand million keeps the source's half from ever being said.
+These layouts have one vocabulary. Two vocabularies are concatenated: the target's ids begin where the source's end, and
+a logit bias of -1e9 suppresses the tokens of the source.
 """
 
 from __future__ import annotations
@@ -34,23 +34,21 @@ from seq2see.interop.position_embeddings import position_table, positions_needed
 from seq2see.models.settings import ModelSettings
 
 SUPPRESSED_BIAS = -1e9
-"""A bias that makes a token impossible."""
+"""A logit bias with which a token is never generated."""
 
 Weights = dict[str, Tensor]
 
 
 def seq2seq_layout(settings: ModelSettings) -> str:
-    """Which layout holds a model with these settings; the error for one that none of them holds."""
+    """The layout for a model with these settings; an unsupported setting raises an error."""
     encoder, decoder = require_transformers(settings, ENGINE)
     for side, part in (("encoder", encoder), ("decoder", decoder)):
         if part.norm != "layer":
-            raise unsupported(
-                ENGINE, f"{side}.norm={part.norm}", "its encoder-decoders of this form have layer norm only"
-            )
+            raise unsupported(ENGINE, f"{side}.norm={part.norm}", "these encoder-decoder layouts have layer norm only")
     for name in ("width", "norm_order"):
         if getattr(encoder, name) != getattr(decoder, name):
             setting = f"encoder.{name}={getattr(encoder, name)} and decoder.{name}={getattr(decoder, name)}"
-            raise unsupported(ENGINE, setting, f"both halves have the same {name} there")
+            raise unsupported(ENGINE, setting, f"encoder and decoder have the same {name} there")
     assert settings.source is not None  # as there is an encoder
     positions = {"source": settings.source.embedding.positions, "target": settings.target_text.embedding.positions}
     other = next((side for side, kind in positions.items() if kind != "sinusoidal"), None)
@@ -63,7 +61,7 @@ def seq2seq_layout(settings: ModelSettings) -> str:
 
 
 def write_seq2seq(stored: ExportableModel, folder: Path) -> None:
-    """Write a folder that `AutoModelForSeq2SeqLM` and `AutoTokenizer` open."""
+    """Write a folder that `AutoModelForSeq2SeqLM` and `AutoTokenizer` load."""
     module: Any = require_seq2seq(stored, ENGINE)
     layout = seq2seq_layout(stored.config.model)
     with atomic_folder(folder) as temporary:
@@ -73,48 +71,48 @@ def write_seq2seq(stored: ExportableModel, folder: Path) -> None:
         write_json(temporary / "generation_config.json", generation_json(stored.config.decoding, shift))
         write_tokenizer(stored.tokenizers, temporary, stored.config.model.source_text.max_tokens)
         _, decoder = require_transformers(stored.config.model, ENGINE)
-        order = _permutation(decoder.width, layout)
-        weights = WeightExporter(order).weights(module, rows) | _embeddings(module, shift, order)
+        permutation = _permutation(decoder.width, layout)
+        weights = WeightExporter(permutation).weights(module, rows) | _embeddings(module, shift, permutation)
         content = {name: tensor.float().cpu().contiguous() for name, tensor in weights.items()}
         write_bytes(temporary / "model.safetensors", save(content, metadata={"format": "pt"}))
 
 
 def _permutation(width: int, layout: str) -> Tensor:
-    """Which of our numbers stands at each place of a stream vector in the layout."""
-    places = torch.arange(width)
-    if layout == "blenderbot":  # it looks positions up in a table, in whatever order they are
-        return places
-    return torch.cat([places[0::2], places[1::2]])
+    """The index in seq2see of each dimension of the layout's residual stream."""
+    dimensions = torch.arange(width)
+    if layout == "blenderbot":  # its positions are a table, so any order will do
+        return dimensions
+    return torch.cat([dimensions[0::2], dimensions[1::2]])
 
 
 @torch.no_grad()
-def _embeddings(module: Any, shift: int, order: Tensor) -> Weights:
-    """The tables of tokens, and the head."""
+def _embeddings(module: Any, shift: int, permutation: Tensor) -> Weights:
+    """The token embeddings, and the head."""
     target = module.target.table.weight.cpu()
     both = torch.cat([module.source.table.weight.cpu(), target]) if shift else target
     head, bias = module.head.weight_and_bias()
     biases = torch.zeros(1, both.size(0))
     biases[:, :shift] = SUPPRESSED_BIAS
-    weights = {"model.shared.weight": both[:, order], "final_logits_bias": biases}
+    weights = {"model.shared.weight": both[:, permutation], "final_logits_bias": biases}
     if bias is None:  # tied: the head is the table
         return weights
     biases[:, shift:] = bias.cpu()
-    # Without tying, newer versions of the library have three tables here, older ones only the first.
+    # Untied, newer versions of `transformers` have three embedding tables, older ones only the first.
     for half in ("encoder", "decoder"):
-        weights[f"model.{half}.embed_tokens.weight"] = both[:, order]
-    unused = torch.zeros(shift, order.numel())
-    return weights | {"lm_head.weight": torch.cat([unused, head.cpu()[:, order]])}
+        weights[f"model.{half}.embed_tokens.weight"] = both[:, permutation]
+    unused = torch.zeros(shift, permutation.numel())
+    return weights | {"lm_head.weight": torch.cat([unused, head.cpu()[:, permutation]])}
 
 
 @dataclass(frozen=True)
 class WeightExporter:
-    """Names the weights of both stacks as the layouts do, with the stream's numbers in another order."""
+    """The weights of encoder and decoder by the layouts' names, with the residual stream permuted."""
 
     permutation: Tensor
 
     @torch.no_grad()
     def weights(self, module: Any, rows: int) -> Weights:
-        """Everything but the tables of tokens and the head."""
+        """All weights except the token embeddings and the head."""
         weights: Weights = {}
         for half, embedding, stack in (
             ("model.encoder", module.source, module.encoder),
@@ -163,11 +161,11 @@ class WeightExporter:
         )
 
     def _input_projection(self, name: str, weight: Tensor, bias: Tensor) -> Weights:
-        """A matrix whose input is the stream."""
+        """A linear layer whose input is the residual stream."""
         return {f"{name}.weight": weight.cpu()[:, self.permutation], f"{name}.bias": bias.cpu().clone()}
 
     def _output_projection(self, name: str, part: nn.Linear) -> Weights:
-        """A matrix whose output is added to the stream."""
+        """A linear layer whose output is added to the residual stream."""
         return {
             f"{name}.weight": part.weight.cpu()[self.permutation],
             f"{name}.bias": part.bias.cpu()[self.permutation],

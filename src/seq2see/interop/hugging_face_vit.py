@@ -1,7 +1,7 @@
-"""Our ViTs as folders that stock Hugging Face `transformers` opens, in the layout of ViT, or of DeiT with two tokens.
+"""Export of ViTs to folders that Hugging Face `transformers` loads, in the layout of ViT, or of DeiT with two tokens.
 
-That layout has one form: cut patches, norms before the parts, a head on the class token. What has another is refused by
-its setting before anything is written.
+That layout is fixed: patch embedding, pre-norm, a head on the class token. For a model with another setting an error
+names that setting before anything is written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from seq2see.models.named_tensors import named_tensors
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings
 
-# What the layout has; a setting with another value is refused.
+# The supported values of each setting; another value raises an error.
 SUPPORTED: dict[str, tuple[Any, ...]] = {
     "encoder.kind": ("transformer",),
     "source.embedding.kind": ("patches",),
@@ -36,39 +36,40 @@ SUPPORTED: dict[str, tuple[Any, ...]] = {
     "encoder.kv_heads": (0,),
 }
 ARCHITECTURES = {1: "ViTForImageClassification", 2: "DeiTForImageClassificationWithTeacher"}
-"""The class that opens a model with so many tokens in front."""
+"""The class of `transformers` by the number of prefix tokens."""
 BILINEAR = 2
-"""Pillow's number for how pixels of another size are found."""
+"""Pillow's number of bilinear interpolation."""
 
 
 def vit_layout(settings: ModelSettings) -> str:
-    """The class that opens a model with these settings there; the error for one that none of them holds."""
+    """The class of `transformers` for a model with these settings; an unsupported setting raises an error."""
     for path, values in SUPPORTED.items():
         value: Any = settings
         for name in path.split("."):
             value = getattr(value, name)
         if value not in values:
-            raise unsupported(ENGINE, f"{path}={setting_text(value)}", f"it is {' or '.join(map(setting_text, values))} in ViT")
+            reason = f"it is {' or '.join(map(setting_text, values))} in ViT"
+            raise unsupported(ENGINE, f"{path}={setting_text(value)}", reason)
     return ARCHITECTURES[settings.prefix_tokens]
 
 
 @torch.no_grad()
 def write_vit(stored: ExportableModel, folder: Path) -> None:
-    """Write a folder that `transformers` opens with the class that `vit_layout` names."""
+    """Write a folder for the class of `transformers` that `vit_layout` returns."""
     settings, labels = stored.config.model, stored.tokenizers.labels
     architecture, distilled = vit_layout(settings), settings.prefix_tokens == 2
     module: Any = stored.module
     image = image_settings_of(settings)
-    ours = {name: tensor.float().cpu().clone() for name, tensor in named_tensors(module).items()}
+    own_weights = {name: tensor.float().cpu().clone() for name, tensor in named_tensors(module).items()}
     grid = (image.image_size // image.embedding.size,) * 2
-    table = module.source.positions(grid)[0]  # written out, if it is a formula
-    ours["source.positions.embedding.weight"] = table.expand(patch_count(settings), -1).float().cpu().clone()
-    found = split_external(ours, settings)
+    table = module.source.positions(grid)[0]  # sinusoidal positions become a table
+    own_weights["source.positions.embedding.weight"] = table.expand(patch_count(settings), -1).float().cpu().clone()
+    weights = split_external(own_weights, settings)
     names = hugging_face_names("deit." if distilled else "vit.", distilled)
     count = patch_count(settings) + settings.prefix_tokens
     exported: dict[str, Tensor] = {}
     for mapping in vit_mappings(names, settings, count, len(labels)):
-        exported |= mapping.to_external(found[mapping.key])
+        exported |= mapping.to_external(weights[mapping.key])
     with atomic_folder(folder) as temporary:
         kind = {"model_type": "deit" if distilled else "vit", "architectures": [architecture]}
         write_json(temporary / "config.json", kind | _config(settings, labels))
@@ -84,7 +85,7 @@ def _config(settings: ModelSettings, labels: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _preprocessor(settings: ModelSettings, distilled: bool) -> dict[str, Any]:
-    """How an image becomes numbers there: the whole of it in one size, and 2 x - 1."""
+    """The image processor: the whole image resized to a square, and pixels normalized to 2 x - 1."""
     image = image_settings_of(settings)
     return {
         "image_processor_type": "DeiTImageProcessor" if distilled else "ViTImageProcessor",

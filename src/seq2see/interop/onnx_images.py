@@ -1,7 +1,7 @@
-"""Our models that look at images as one ONNX graph: pixels in, scores of the labels out.
+"""Export of image classifiers to one ONNX graph: pixels in, logits of the labels out.
 
-`classifier.onnx` takes bytes as they lie in a file, so whoever uses it need not know what the model makes of them. The
-number of images is free, their size is the one that the model learned from. `model.json` names the labels.
+The input of `classifier.onnx` is bytes, and the graph includes their normalization. The number of images is dynamic,
+their size is that of the training images. `model.json` lists the labels.
 """
 
 from __future__ import annotations
@@ -25,27 +25,29 @@ from seq2see.models.settings import ImageLabel, ModelSettings
 FILE = "classifier.onnx"
 NAMES = {"inputs": ["pixels"], "outputs": ["logits"]}
 KINDS = ("transformer", "resnet")
-"""Encoders that take all places at once; a recurrent one walks through time one step after the other."""
+"""Encoders that process all positions in parallel; a recurrent one has a loop over time, which is not exported."""
 
 
 def check_classifier(settings: ModelSettings) -> None:
-    """Refuse what has no such graph."""
+    """Raise an error for settings that this export does not support."""
     if not isinstance(settings.target, ImageLabel):
-        raise unsupported(ENGINE, f"target.kind={settings.target.kind}", "images are given labels there")
+        raise unsupported(
+            ENGINE, f"target.kind={settings.target.kind}", "only classifiers of images are supported there"
+        )
     assert settings.encoder is not None
     if settings.encoder.kind not in KINDS:
         raise unsupported(ENGINE, f"encoder.kind={settings.encoder.kind}", f"it is {' or '.join(KINDS)} there")
 
 
 class ClassifierGraph(nn.Module):
-    """pixels -> the score of every label."""
+    """pixels -> the logits of the labels."""
 
     def __init__(self, model: EncoderModel):
         super().__init__()
         self.model = model
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Look at the images."""
+        """The logits of each image."""
         rows = torch.zeros_like(pixels[:, 0, 0, 0], dtype=torch.long)
         return self.model(Batch(Images(pixels), None, rows[:, None], rows))[:, 0]
 
@@ -73,7 +75,7 @@ def _description(stored: ExportableModel) -> dict[str, Any]:
         "graphs": {FILE: NAMES},
         "shapes": {
             "pixels": f"{shape} uint8, channel by channel from the top left",
-            "logits": "(row, label) float32; their softmax are probabilities",
+            "logits": "(row, label) float32; the softmax gives probabilities",
         },
         "labels": list(stored.tokenizers.labels),
     }

@@ -1,6 +1,6 @@
-"""An exported pair of ONNX graphs behind our own decoding loop: the same search, a foreign step.
+"""An exported pair of ONNX graphs as a model for seq2see's own decoding loop.
 
-The graphs may run anywhere; `OnnxModel.open` runs them in onnxruntime on the processor.
+The graphs may run in any engine; `OnnxModel.open` runs them in onnxruntime on the CPU.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Graph = Callable[[Sequence[Tensor]], list[Tensor]]
 
 @dataclass(frozen=True)
 class OnnxState:
-    """What lies between two steps; rows first in every tensor."""
+    """The decoder state between two steps; the first axis of every tensor is the batch."""
 
     lengths: Int[Tensor, "row"]
     memory: tuple[Tensor, ...]
@@ -34,7 +34,7 @@ class OnnxState:
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """Two graphs that `decoding.engine.decode` takes for a model."""
+    """Two graphs with the interface of a model for `decoding.engine.decode`."""
 
     encoder: Graph
     decoder_step: Graph
@@ -50,10 +50,10 @@ class OnnxModel:
             encoder, step = (_graph(folder / name, threads) for name in ("encoder.onnx", "decoder_step.onnx"))
             return OnnxModel(encoder, step, description["heads"], description["head_dim"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"This is not an ONNX folder of ours: {error}.", location=str(folder)) from None
+            raise UserError(f"This is not an ONNX folder of seq2see: {error}.", location=str(folder)) from None
 
     def start(self, source: Sequences | None, rows: int, max_length: int) -> OnnxState:
-        """Read the source; the past is empty and grows, so it needs no room."""
+        """Encode the source; the past is empty and grows, so no memory is reserved."""
         assert source is not None, "sequence to sequence needs a source"
         memory = tuple(self.encoder([source.values, source.lengths]))
         empty = torch.zeros(rows, self.heads, 0, self.head_dim)
@@ -62,7 +62,7 @@ class OnnxModel:
     def step(
         self, tokens: Int[Tensor, "row new"], state: OnnxState
     ) -> tuple[Float[Tensor, "row new vocab"], OnnxState]:
-        """Take in new tokens; give the scores of the token after each of them."""
+        """The logits of the token after each new token, and the next state."""
         logits, *past = self.decoder_step([tokens, state.lengths, *state.memory, *state.past])
         return logits, OnnxState(state.lengths, state.memory, tuple(past))
 
@@ -73,13 +73,13 @@ def _graph(file: Path, threads: int) -> Graph:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     try:
-        runner: Any = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its errors have no class in common
+        session: Any = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its errors have no common base class
         raise UserError(f"onnxruntime cannot open this: {error}.", location=str(file)) from None
-    names = [each.name for each in runner.get_inputs()]
+    names = [each.name for each in session.get_inputs()]
 
     def run(inputs: Sequence[Tensor]) -> list[Tensor]:
-        given = {name: tensor.contiguous().numpy() for name, tensor in zip(names, inputs, strict=True)}
-        return [torch.from_numpy(output) for output in runner.run(None, given)]
+        arrays = {name: tensor.contiguous().numpy() for name, tensor in zip(names, inputs, strict=True)}
+        return [torch.from_numpy(output) for output in session.run(None, arrays)]
 
     return run

@@ -1,9 +1,9 @@
-"""Our Transformers as two ONNX graphs, for onnxruntime and whatever else reads ONNX.
+"""Export of encoder-decoder Transformers to two ONNX graphs, for onnxruntime and other engines.
 
-`encoder.onnx` reads the source once and gives, for every block of the decoder, the keys and values of the
-memory. `decoder_step.onnx` takes new tokens and the keys and values of the past, and gives the scores of the
-next token and the longer past. Rows, source length, past length and the number of new tokens are free; the
-past of the first step is empty. `model.json` names what goes in and out; whoever decodes begins with <bos>.
+`encoder.onnx` encodes the source once and returns, for every block of the decoder, the keys and values of
+cross-attention (the memory). `decoder_step.onnx` maps new tokens and the keys and values of the past to the logits of
+the next token and the extended past. Batch size, source length, past length and the number of new tokens are dynamic;
+the past of the first step is empty. `model.json` lists inputs and outputs; decoding begins with <bos>.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
 def check_onnx(settings: ModelSettings) -> None:
-    """Refuse what has no such graphs: a recurrent part walks through time one step after the other."""
+    """Raise an error for settings that this export does not support, such as recurrent layers with a loop over time."""
     require_transformers(settings, ENGINE)
 
 
@@ -47,23 +47,23 @@ class EncoderGraph(nn.Module):
         self.model = model
 
     def forward(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
-        """Read the source."""
+        """The keys and values of cross-attention for each block."""
         memory = self.model.encode(Sequences(source, lengths))
-        found: list[Tensor] = []
+        keys_values: list[Tensor] = []
         for block in self.model.decoder.blocks:
-            found += block.cross_attention.project_memory(memory.values)
-        return tuple(found)
+            keys_values += block.cross_attention.project_memory(memory.values)
+        return tuple(keys_values)
 
 
 class StepGraph(nn.Module):
-    """tokens, lengths of the sources, memory, past -> scores, and the past with the new tokens in it."""
+    """tokens, lengths of the sources, memory, past -> logits, and the past extended by the new tokens."""
 
     def __init__(self, model: Seq2Seq):
         super().__init__()
         self.model = model
 
     def forward(self, tokens: Tensor, lengths: Tensor, memory: list[Tensor], past: list[Tensor]) -> tuple[Tensor, ...]:
-        """Take in the new tokens."""
+        """The logits of the token after each new token, and the extended past."""
         past_length, new = past[0].size(2), tokens.size(1)
         positions = past_length + torch.arange(new)
         source_positions = torch.arange(memory[0].size(2))
@@ -86,7 +86,7 @@ class StepGraph(nn.Module):
 def _block(
     block: Any, hidden_states: Tensor, valid: Tensor, past: list[Tensor], memory: list[Tensor], masks: Any
 ) -> Any:
-    """One block of the decoder; where ours writes into a cache, this one makes the past longer."""
+    """One block of the decoder, which concatenates the past and the new keys and values instead of writing to a cache."""
     next_past: list[Tensor] = []
     attention_mask, cross_attention_mask = masks
 
@@ -123,7 +123,7 @@ GraphNames = dict[str, dict[str, list[str]]]
 
 
 def graph_names(blocks: int) -> GraphNames:
-    """What goes into each graph and comes out of it, in order."""
+    """The names of the inputs and outputs of each graph, in order."""
     memory, past, present = (
         [f"{name}_{kind}_{number}" for number in range(blocks) for kind in ("keys", "values")]
         for name in ("memory", "past", "present")
@@ -135,29 +135,29 @@ def graph_names(blocks: int) -> GraphNames:
 
 
 def to_cpu_float32(module: AnyModule) -> AnyModule:
-    """A copy on the processor in single precision: exporting leaves the model as it is."""
+    """A copy on the CPU in float32, so that exporting does not change the model."""
     return copy.deepcopy(module).float().cpu().eval()
 
 
 def _graphs(
     model: Seq2Seq, settings: ModelSettings
 ) -> Iterator[tuple[str, nn.Module, tuple[Any, ...], tuple[Any, ...]]]:
-    """Each graph with arguments to try it on, all sizes different, and the axes that stay free."""
+    """Each graph with example arguments, whose sizes all differ, and its dynamic axes."""
     _, decoder = require_transformers(settings, ENGINE)
     rows, size = 3, decoder.width // decoder.heads
     source, lengths = torch.full((rows, 5), EOS), torch.tensor([5, 4, 2])
-    free = Dim.DYNAMIC
+    dynamic = Dim.DYNAMIC
     encoder = EncoderGraph(model)
-    yield "encoder.onnx", encoder, (source, lengths), ({0: free, 1: free}, {0: free})
+    yield "encoder.onnx", encoder, (source, lengths), ({0: dynamic, 1: dynamic}, {0: dynamic})
     memory = list(encoder(source, lengths))
     past = [torch.zeros(rows, decoder.heads, 7, size) for _ in memory]
     arguments = (torch.full((rows, 2), EOS), lengths, memory, past)
-    shapes = [{0: free, 2: free} for _ in memory]
-    yield "decoder_step.onnx", StepGraph(model), arguments, ({0: free, 1: free}, {0: free}, shapes, shapes)
+    shapes = [{0: dynamic, 2: dynamic} for _ in memory]
+    yield "decoder_step.onnx", StepGraph(model), arguments, ({0: dynamic, 1: dynamic}, {0: dynamic}, shapes, shapes)
 
 
 def export_graph(graph: nn.Module, arguments: Any, shapes: Any, names: dict[str, list[str]], path: Path) -> None:
-    """Write one graph, tried on these arguments, with these axes free."""
+    """Export one graph with these example arguments and dynamic axes to a file."""
     with _without_output():
         program = torch.onnx.export(
             graph.eval(),
@@ -174,7 +174,7 @@ def export_graph(graph: nn.Module, arguments: Any, shapes: Any, names: dict[str,
 
 @contextlib.contextmanager
 def _without_output() -> Iterator[None]:
-    """The exporter tells much about itself that a user has no use for; what fails is still raised."""
+    """Suppress the exporter's log, warnings and output; errors are still raised."""
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -190,13 +190,13 @@ def _description(stored: ExportableModel, names: GraphNames) -> dict[str, Any]:
         "format": 1,
         "graphs": names,
         "shapes": {
-            "source": "(row, source) int64, <eos> behind each text, padding behind that",
-            "lengths": "(row) int64, how much of each source is real, <eos> counted",
+            "source": "(row, source) int64, <eos> after each text, then padding",
+            "lengths": "(row) int64, the length of each source with <eos>",
             "tokens": "(row, new) int64, <bos> first",
             "memory_*": "(row, head, source, size) float32",
             "past_*": "(row, head, past, size) float32; past is 0 at the first step",
             "present_*": "(row, head, past + new, size) float32; the past of the next step",
-            "logits": "(row, new, vocabulary) float32, the scores of the token after each new one",
+            "logits": "(row, new, vocabulary) float32, the logits of the token after each new one",
         },
         "heads": decoder.heads,
         "head_dim": decoder.width // decoder.heads,

@@ -1,4 +1,4 @@
-"""Positions written out as a table, for engines that look them up instead of computing them."""
+"""Position embeddings as a table, for engines that store positions instead of computing them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from seq2see.models.settings import Text
 from seq2see.models.token_embeddings import TokenEmbedding
 
 MIN_POSITIONS = 1024
-"""Rows a table has at least."""
+"""The smallest number of rows of a table."""
 
 
 def positions_needed(stored: ExportableModel) -> int:
-    """How many times a table must hold: the longest text on either side with its <bos> or <eos>."""
+    """The number of rows of a table: the longest text of source or target with its <bos> or <eos>."""
     model, decoding = stored.config.model, stored.config.decoding
     texts = [text.max_tokens + 1 for text in (model.source, model.target_text) if isinstance(text, Text)]
     return max(MIN_POSITIONS, *texts, decoding.max_new_tokens + 1)
@@ -22,10 +22,10 @@ def positions_needed(stored: ExportableModel) -> int:
 
 @torch.no_grad()
 def position_table(embedding: TokenEmbedding, rows: int) -> Tensor:
-    """(time, width): what the frontend adds to a token at each time.
+    """(time, width): the vectors that are added to the token embeddings at each position.
 
-    Learned positions repeat their last vector beyond what was learned, as the model itself does.
+    Beyond the last learned position its vector is repeated, as in the model itself.
     """
-    times = torch.arange(rows, device=embedding.table.weight.device)[None]
-    table = embedding.positions(times)[0]
+    positions = torch.arange(rows, device=embedding.table.weight.device)[None]
+    table = embedding.positions(positions)[0]
     return table.expand(rows, -1).float().cpu().contiguous()

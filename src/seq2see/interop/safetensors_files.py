@@ -1,4 +1,4 @@
-"""The tensors of a Hugging Face folder: one safetensors file, or several with an index. Pickles are refused."""
+"""The tensors of a Hugging Face folder: one safetensors file, or several with an index. Pickles are not loaded."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from seq2see.sequences.pretrained_tokenizer import DOWNLOAD_AGAIN
 
 INDEX = "model.safetensors.index.json"
 LEGACY_SUFFIXES = {".gamma": ".weight", ".beta": ".bias"}
-"""How BERT's first files call the two weights of a norm."""
+"""The names of weight and bias of a layer norm in the first BERT checkpoints."""
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 class TensorReader(Protocol):
-    """Named tensors that lie somewhere."""
+    """A source of named tensors."""
 
     location: str
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shape of each, without reading any."""
+        """The shape of each tensor, without reading any."""
 
     def read(self, name: str) -> Tensor:
-        """One of them, in float32."""
+        """One tensor, in float32."""
 
 
 class SafetensorsFiles:
@@ -60,22 +60,22 @@ class SafetensorsFiles:
 
 
 def integer_weight_error(name: str, kind: str, location: str) -> UserError:
-    """The error for a weight whose numbers mean something else than they say: they were made of others, somehow."""
+    """The error for a weight of integers: it is quantized in an unsupported way."""
     hint = "Give the model in float32, float16 or bfloat16."
-    return UserError(f"The weight '{name}' is in whole numbers ({kind}).", location=location, hint=hint)
+    return UserError(f"The weight '{name}' has integers ({kind}).", location=location, hint=hint)
 
 
 def check_finite(weight: Tensor, name: str, location: str) -> Tensor:
-    """The weight, if it can be computed with: what is no number would become answers that mean nothing."""
+    """The weight itself; NaN or infinity raises an error, because every output of the model would be NaN."""
     if not weight.isfinite().all():
-        what = f"The weight '{name}' holds something that is no finite number."
-        hint = "The model was spoilt when it was trained or saved: get another."
-        raise UserError(what, location=location, hint=hint)
+        message = f"The weight '{name}' has a value that is not finite."
+        hint = "The model was damaged in training or when it was saved; use another."
+        raise UserError(message, location=location, hint=hint)
     return weight
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files of the weights; those of an index only if they lie in the same folder."""
+    """The weight files; the files of an index must be in the same folder."""
     if (folder / "model.safetensors").exists():
         return [folder / "model.safetensors"]
     index = folder / INDEX
@@ -86,12 +86,12 @@ def _files(folder: Path) -> list[Path]:
     except (OSError, ValueError) as error:
         raise UserError(f"This index cannot be read: {error}.", location=str(index), hint=DOWNLOAD_AGAIN) from None
     except (KeyError, TypeError, AttributeError):
-        what = "This index has no table 'weight_map' that says in which file each weight lies."
-        raise UserError(what, location=str(index), hint=DOWNLOAD_AGAIN) from None
+        message = "This index has no table 'weight_map' with the file of each weight."
+        raise UserError(message, location=str(index), hint=DOWNLOAD_AGAIN) from None
     for name in names:
         if Path(str(name)).name != name or not (folder / name).is_file():
-            what = f"The index names '{name}', which is not in this folder."
-            raise UserError(what, location=str(index), hint="Put all files of the model into one folder.")
+            message = f"The index names '{name}', which is not in this folder."
+            raise UserError(message, location=str(index), hint="Put all files of the model into one folder.")
     return [folder / name for name in names]
 
 
@@ -99,20 +99,20 @@ def _no_weights(folder: Path) -> UserError:
     pickles = [path.name for pattern in PICKLES for path in sorted(folder.glob(pattern))]
     if pickles:
         return UserError(
-            f"{pickles[0]} is a pickle, which can run any code when it is opened, so it is not opened.",
+            f"{pickles[0]} is a pickle, which can run any code when it is loaded, so it is not loaded.",
             location=str(folder),
             hint="Save the model as safetensors: `model.save_pretrained(folder)` in transformers writes them.",
         )
-    hint = "Put the model's safetensors beside its config.json."
+    hint = "Put the model's safetensors into the folder of its config.json."
     return UserError("There is no model.safetensors here.", location=str(folder), hint=hint)
 
 
 def match_weights(
     tensors: TensorReader, mappings: Iterable[WeightMapping], base_model_prefix: str, ignored_suffixes: tuple[str, ...]
 ) -> dict[str, str]:
-    """The stored name of each of their weights; what is missing, has another shape or no place is told.
+    """The stored name of each external weight; a weight that is missing, unused or of another shape raises an error.
 
-    Only names and shapes are looked at: nothing is read before all of them fit.
+    Only names and shapes are checked: no tensor is read before all of them match.
     """
     stored = tensors.shapes()
     legacy = {
@@ -121,7 +121,7 @@ def match_weights(
         for old, new in LEGACY_SUFFIXES.items()
         if name.endswith(old)
     }
-    # GPT-2's own files were saved without their head, and then names begin one part later.
+    # OpenAI's GPT-2 files were saved without a head, so their names have no prefix.
     dropped_prefix = base_model_prefix if not any(name.startswith(base_model_prefix) for name in stored) else ""
     names, expected = {}, {}
     for mapping in mappings:
@@ -129,28 +129,29 @@ def match_weights(
             shortened = name.removeprefix(dropped_prefix)
             names[name], expected[name] = legacy.get(shortened, shortened), shape
     for name, shape in expected.items():
-        found = stored.get(names[name])
-        if found is None:
+        stored_shape = stored.get(names[name])
+        if stored_shape is None:
             raise UserError(
                 f"The weight '{names[name]}' ({format_shape(shape)}) is missing.",
                 location=tensors.location,
-                hint="The config speaks of another model than these weights are, or a file is incomplete.",
+                hint="The config belongs to another model than the weights, or a file is incomplete.",
             )
-        if found != shape:
+        if stored_shape != shape:
+            shapes = f"{format_shape(stored_shape)}, but by its config it should be {format_shape(shape)}"
             raise UserError(
-                f"The weight '{names[name]}' is {format_shape(found)}, but by its config it should be {format_shape(shape)}.",
+                f"The weight '{names[name]}' is {shapes}.",
                 location=tensors.location,
                 hint="The weights and the config belong to different models.",
             )
-    strange = [
+    unused = [
         name
         for name in stored
         if name not in names.values() and not name.endswith((*ignored_suffixes, "lm_head.weight"))
     ]
-    if strange:
-        more = f", and {len(strange) - 1} more have none" if len(strange) > 1 else ""
+    if unused:
+        more = f", nor are {len(unused) - 1} more" if len(unused) > 1 else ""
         raise UserError(
-            f"The weight '{strange[0]}' has no place in the model that its config tells of{more}.",
+            f"The weight '{unused[0]}' is not part of the model in its config{more}.",
             location=tensors.location,
             hint="The weights and the config belong to different models.",
         )

@@ -1,8 +1,8 @@
-"""Where the weights of ViT lie in four layouts, and where the same weights lie in ours.
+"""The mapping between the weight names of four ViT layouts and the state-dict keys of seq2see.
 
-Hugging Face's and timm's have the axes of PyTorch, Google's two those of JAX: products are (into, out), heads have an
-axis of their own. In all of them the class token has a position of its own, which ours has not: what is added to a
-learned vector may as well be learned with it. `vit_weights.py` has the way there and back.
+Hugging Face's and timm's layouts have the axes of PyTorch, Google's two layouts those of JAX: linear layers are
+(in, out), and heads have an axis of their own. In all of them the class token has a position embedding, in seq2see it
+has none: the sum of two learned vectors is one learned vector. `vit_weights.py` converts in both directions.
 """
 
 from __future__ import annotations
@@ -18,31 +18,36 @@ from seq2see.models.image_settings import ImageSource
 from seq2see.models.settings import ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
 
-CLASS, DISTILLATION, POSITIONS, HEADS = "class token", "taught token", "all positions", ("first head", "second head")
-"""What has no counterpart of its own in ours."""
+CLASS, DISTILLATION, POSITIONS, HEADS = (
+    "class token",
+    "distillation token",
+    "all positions",
+    ("first head", "second head"),
+)
+"""Keys of tensors without a counterpart of their own in seq2see."""
 
 
 @dataclass(frozen=True)
 class PermutedMapping(WeightMapping):
-    """A place whose axes lie in another order, or are more."""
+    """A mapping whose external tensors have another order or number of axes."""
 
     permutation: tuple[int, ...] = ()
-    """Their axes in our order; nothing: as they are."""
+    """The external axes in the order of seq2see; empty: unchanged."""
     own_shape: tuple[int, ...] = ()
-    """The shape of each part of ours."""
+    """The shape of each chunk of the weight of seq2see."""
 
     def from_external(self, tensors: list[Tensor]) -> Tensor:
-        """Ours, of theirs."""
+        """The weight of seq2see, from the external tensors."""
         return torch.cat(
             [tensor.permute(*self._permutation).reshape(self.own_shape) for tensor in tensors]
         ).contiguous()
 
     def to_external(self, tensor: Tensor) -> dict[str, Tensor]:
-        """Theirs, of ours."""
-        shape, back = self.shapes[0], sorted(range(len(self._permutation)), key=self._permutation.__getitem__)
+        """The external tensors by name, from the weight of seq2see."""
+        shape, inverse = self.shapes[0], sorted(range(len(self._permutation)), key=self._permutation.__getitem__)
         chunks = tensor.split(self.own_shape[0])
-        transpose = (chunk.reshape([shape[axis] for axis in self._permutation]).permute(*back) for chunk in chunks)
-        return {name: chunk.contiguous() for name, chunk in zip(self.external, transpose, strict=True)}
+        permuted = (chunk.reshape([shape[axis] for axis in self._permutation]).permute(*inverse) for chunk in chunks)
+        return {name: chunk.contiguous() for name, chunk in zip(self.external, permuted, strict=True)}
 
     @property
     def _permutation(self) -> tuple[int, ...]:
@@ -51,7 +56,7 @@ class PermutedMapping(WeightMapping):
 
 @dataclass(frozen=True)
 class LayoutNames:
-    """What one layout calls its weights; those of a block are told less the block's own name."""
+    """The weight names of one layout; the names inside a block are relative to the block's name."""
 
     patch_embedding: str
     tokens: tuple[str, str]
@@ -67,13 +72,13 @@ class LayoutNames:
     pre_logits: str = "pre_logits"
     map_head: str = "MAPHead_0/"
     suffixes: dict[str, str] = field(default_factory=lambda: {"weight": ".weight", "bias": ".bias", "scale": ".weight"})
-    """How the parts of a product and of a norm are called."""
+    """The suffixes of the weights of a linear layer and of a norm."""
     transpose: bool = False
-    """Whether the axes are JAX's."""
+    """Whether the axes are those of JAX."""
 
 
 def hugging_face_names(base_model_prefix: str, distilled: bool) -> LayoutNames:
-    """ViT, and DeiT with a second token; the weights of a body alone have no `base_model_prefix` before them."""
+    """ViT, and DeiT with a second token; an encoder without a head has an empty `base_model_prefix`."""
     prefix = f"{base_model_prefix}embeddings."
     return LayoutNames(
         patch_embedding=f"{prefix}patch_embeddings.projection",
@@ -106,7 +111,7 @@ TIMM = LayoutNames(
 
 
 def google_names(parts: tuple[str, str, str, str], positions: str) -> LayoutNames:
-    """Both of Google's; in the older one, parts of a block are counted through, in the newer each kind by itself."""
+    """Google's two layouts: the older one numbers the layers of a block together, the newer one by kind."""
     first, attention, second, mlp = parts
     return LayoutNames(
         patch_embedding="embedding",
@@ -137,15 +142,15 @@ BIG_VISION = google_names(
 def vit_mappings(
     names: LayoutNames, settings: ModelSettings, positions: int, num_labels: int
 ) -> Iterator[WeightMapping]:
-    """All weights of a ViT with so many positions, and so many labels if it has any."""
+    """All weights of a ViT with `positions` positions, and with `num_labels` labels if it has a head."""
     image, stack, target = _vit_settings(settings)
     width, size = stack.width, image.embedding.size
-    into = image.channels * size * size
+    in_features = image.channels * size * size
     shape = (size, size, image.channels, width) if names.transpose else (width, image.channels, size, size)
     weight, bias = (names.patch_embedding + names.suffixes[part] for part in ("weight", "bias"))
     permutation = (3, 2, 0, 1) if names.transpose else ()
     yield PermutedMapping(
-        "source.patches.projection.weight", (weight,), (shape,), permutation=permutation, own_shape=(width, into)
+        "source.patches.projection.weight", (weight,), (shape,), permutation=permutation, own_shape=(width, in_features)
     )
     yield WeightMapping("source.patches.projection.bias", (bias,), ((width,),))
     for key, external in list(zip((CLASS, DISTILLATION), names.tokens, strict=True))[: settings.prefix_tokens]:
@@ -182,7 +187,7 @@ def _block(names: LayoutNames, stack: TransformerSettings, key: str, external: s
 
 
 def _attention_pooling(names: LayoutNames, stack: TransformerSettings) -> Iterator[WeightMapping]:
-    """The question that looks at all patches (big_vision's MAP head)."""
+    """Attention pooling with a learned query (big_vision's MAP head)."""
     width, prefix = stack.width, names.map_head
     attention = f"{prefix}MultiHeadDotProductAttention_0"
     yield PermutedMapping("pooling.query", (f"{prefix}probe",), ((1, 1, width),), own_shape=(1, width))
@@ -190,16 +195,17 @@ def _attention_pooling(names: LayoutNames, stack: TransformerSettings) -> Iterat
     yield from _head_projections(names, "pooling.attention.kv_proj", (f"{attention}/key", f"{attention}/value"), stack)
     yield from _output_projection(names, "pooling.attention.out_proj", f"{attention}/out", stack)
     yield from _norm(names, "pooling.norm", f"{prefix}LayerNorm_0", width)
-    yield from _linear(names, "pooling.feed_forward.up_proj", (f"{prefix}MlpBlock_0/Dense_0",), stack.feed_forward_width, width)
-    yield from _linear(names, "pooling.feed_forward.down_proj", (f"{prefix}MlpBlock_0/Dense_1",), width, stack.feed_forward_width)
+    fc1, fc2, hidden = f"{prefix}MlpBlock_0/Dense_0", f"{prefix}MlpBlock_0/Dense_1", stack.feed_forward_width
+    yield from _linear(names, "pooling.feed_forward.up_proj", (fc1,), hidden, width)
+    yield from _linear(names, "pooling.feed_forward.down_proj", (fc2,), width, hidden)
 
 
 def _linear(
-    names: LayoutNames, key: str, external: tuple[str, ...], out_features: int, into: int
+    names: LayoutNames, key: str, external: tuple[str, ...], out_features: int, in_features: int
 ) -> Iterator[WeightMapping]:
-    """A product with something added."""
+    """A linear layer."""
     weights, biases = (tuple(name + names.suffixes[part] for name in external) for part in ("weight", "bias"))
-    shape = (into, out_features) if names.transpose else (out_features, into)
+    shape = (in_features, out_features) if names.transpose else (out_features, in_features)
     yield WeightMapping(f"{key}.weight", weights, (shape,) * len(external), transpose=names.transpose)
     yield WeightMapping(f"{key}.bias", biases, ((out_features,),) * len(external))
 
@@ -207,22 +213,22 @@ def _linear(
 def _head_projections(
     names: LayoutNames, key: str, external: tuple[str, ...], stack: TransformerSettings
 ) -> Iterator[WeightMapping]:
-    """Products into heads: several of theirs below each other, or one that holds all three."""
+    """The projections to heads: several external layers that are concatenated, or one for q, k and v together."""
     width = stack.width
     if not names.transpose:
         yield from _linear(names, key, external, 3 * width // len(external), width)
         return
     weights, biases = (tuple(name + names.suffixes[part] for name in external) for part in ("weight", "bias"))
-    heads, size, many = stack.heads, width // stack.heads, len(external)
-    shapes = ((width, heads, size),) * many
+    heads, head_dim, count = stack.heads, width // stack.heads, len(external)
+    shapes = ((width, heads, head_dim),) * count
     yield PermutedMapping(f"{key}.weight", weights, shapes, permutation=(1, 2, 0), own_shape=(width, width))
-    yield PermutedMapping(f"{key}.bias", biases, ((heads, size),) * many, own_shape=(width,))
+    yield PermutedMapping(f"{key}.bias", biases, ((heads, head_dim),) * count, own_shape=(width,))
 
 
 def _output_projection(
     names: LayoutNames, key: str, external: str, stack: TransformerSettings
 ) -> Iterator[WeightMapping]:
-    """The product that mixes what the heads found."""
+    """The output projection of attention."""
     width = stack.width
     if not names.transpose:
         yield from _linear(names, key, (external,), width, width)

@@ -1,8 +1,8 @@
-"""ViTs that other people trained, in our layers: from Hugging Face's and timm's folders and from Google's npz files.
+"""Pretrained ViTs in seq2see's layers: from Hugging Face's and timm's folders and from Google's npz files.
 
-What differs from ours is settled once, when the weights are read, and no layer has to know of it: the position of the
-class token goes into the token, the tones that a model is used to into the product that sees the pixels, and two heads
-of which the mean counts into one.
+Differences are converted once, when the weights are read, so that the layers need no option for them: the position
+embedding of the class token is added to the token, the normalization of pixels is folded into the patch projection, and
+two heads with averaged logits are merged into one.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from seq2see.models.settings import ImageLabel, ModelSettings
 from seq2see.sequences.image_dataset import ImageProcessor
 
 IGNORED_SUFFIXES = ("pooler.dense.weight", "pooler.dense.bias", "mask_token")
-"""Endings of what some files hold: heads that nobody asks."""
+"""Suffixes of weights that are not read: unused heads and the mask token."""
 PATCH_PROJECTION = "source.patches.projection"
 
 
 @dataclass(frozen=True)
 class ViTCheckpoint:
-    """What is known of a ViT's weights: their names, the shape of the model, and what its pixels look like."""
+    """The weights of a ViT with their names, the model settings, the labels, and the normalization of pixels."""
 
     weights: TensorReader
     names: LayoutNames
     settings: ModelSettings
     labels: tuple[str, ...]
     mean: tuple[float, ...]
-    """What it takes away from each channel, of pixels between 0 and 1, ..."""
+    """The mean of each channel, of pixels between 0 and 1."""
     std: tuple[float, ...]
-    """... and what it divides by then."""
+    """The standard deviation of each channel."""
 
 
 def vit_model(checkpoint: ViTCheckpoint) -> tuple[EncoderModel, ImageProcessor, Decoding]:
-    """The model in our layers, and how it sees images."""
+    """The model in seq2see's layers, its image processor and its decoding settings."""
     image = image_settings_of(checkpoint.settings)
     positions = checkpoint.weights.shapes().get(checkpoint.names.positions, (1, 0, 0))[1]
     mappings = list(vit_mappings(checkpoint.names, checkpoint.settings, positions, len(checkpoint.labels)))
     names = match_weights(checkpoint.weights, mappings, "", IGNORED_SUFFIXES)
-    found = {
+    external_weights = {
         mapping.key: mapping.from_external([checkpoint.weights.read(names[name]) for name in mapping.external])
         for mapping in mappings
     }
-    weights = merge_external(found, checkpoint.settings, checkpoint.weights.location)
+    weights = merge_external(external_weights, checkpoint.settings, checkpoint.weights.location)
     weight, bias = (weights[f"{PATCH_PROJECTION}.{part}"] for part in ("weight", "bias"))
     weights[f"{PATCH_PROJECTION}.weight"], weights[f"{PATCH_PROJECTION}.bias"] = fold_normalization(
         weight, bias, checkpoint.mean, checkpoint.std
@@ -68,30 +68,31 @@ def vit_model(checkpoint: ViTCheckpoint) -> tuple[EncoderModel, ImageProcessor, 
     return module.eval(), pixels, decoding
 
 
-def merge_external(found: Mapping[str, Tensor], settings: ModelSettings, location: str) -> dict[str, Tensor]:
-    """Ours, of what their places gave: tokens with their positions, two heads as one."""
+def merge_external(external_weights: Mapping[str, Tensor], settings: ModelSettings, location: str) -> dict[str, Tensor]:
+    """The weights of seq2see: prefix tokens with their position embeddings added, two heads merged into one."""
     extra = (*HEADS, CLASS, DISTILLATION, POSITIONS)
-    ours = {name: tensor for name, tensor in found.items() if not name.startswith(extra)}
-    positions, count = found[POSITIONS], settings.prefix_tokens
-    before = len(positions) - patch_count(settings)  # big_vision's tokens have no position
-    if before not in (0, count):
-        what = f"There are {len(positions)} positions, but {patch_count(settings)} patches and {count} tokens."
-        raise UserError(
-            what, location=location, hint="The weights and what is said of them belong to different models."
-        )
+    own_weights = {name: tensor for name, tensor in external_weights.items() if not name.startswith(extra)}
+    positions, count = external_weights[POSITIONS], settings.prefix_tokens
+    prefix_positions = len(positions) - patch_count(settings)  # big_vision's tokens have no position
+    if prefix_positions not in (0, count):
+        message = f"There are {len(positions)} positions, but {patch_count(settings)} patches and {count} tokens."
+        raise UserError(message, location=location, hint="The weights and the config belong to different models.")
     if count:
-        tokens = torch.cat([found[name] for name in (CLASS, DISTILLATION)[:count]])
-        ours["source.prefix_tokens.embeddings"] = tokens + positions[:before] if before else tokens
-    ours["source.positions.embedding.weight"] = positions[before:]
+        tokens = torch.cat([external_weights[name] for name in (CLASS, DISTILLATION)[:count]])
+        own_weights["source.prefix_tokens.embeddings"] = (
+            tokens + positions[:prefix_positions] if prefix_positions else tokens
+        )
+    own_weights["source.positions.embedding.weight"] = positions[prefix_positions:]
     if isinstance(settings.target, ImageLabel):
-        ours |= _one_head(found, settings.target)
-    return ours
+        own_weights |= _merge_heads(external_weights, settings.target)
+    return own_weights
 
 
-def _one_head(found: Mapping[str, Tensor], target: ImageLabel) -> dict[str, Tensor]:
-    """(h W₁ + b₁ + h' W₂ + b₂) / 2 as one product with h and h' side by side; without a second, h' counts nothing."""
+def _merge_heads(external_weights: Mapping[str, Tensor], target: ImageLabel) -> dict[str, Tensor]:
+    """(h W₁ + b₁ + h' W₂ + b₂) / 2 as one linear layer of [h, h']; without a second head the weights of h' are 0."""
     weights, biases = (
-        [found[f"{head}.{part}"] for head in HEADS if f"{head}.{part}" in found] for part in ("weight", "bias")
+        [external_weights[f"{head}.{part}"] for head in HEADS if f"{head}.{part}" in external_weights]
+        for part in ("weight", "bias")
     )
     if target.pooling == "distilled" and len(weights) == 1:
         weights = [weights[0], torch.zeros_like(weights[0])]
@@ -99,17 +100,20 @@ def _one_head(found: Mapping[str, Tensor], target: ImageLabel) -> dict[str, Tens
     return {"head.project.weight": weight, "head.project.bias": torch.stack(biases).mean(0)}
 
 
-def split_external(ours: Mapping[str, Tensor], settings: ModelSettings) -> dict[str, Tensor]:
-    """What goes to their places, of ours: the inverse of `merge_external`, with tokens whose position is 0."""
-    own = ("head.", "source.prefix_tokens", "source.positions")
-    theirs = {name: tensor for name, tensor in ours.items() if not name.startswith(own)}
-    tokens, positions = ours["source.prefix_tokens.embeddings"], ours["source.positions.embedding.weight"]
-    theirs |= dict(zip((CLASS, DISTILLATION), tokens.split(1), strict=False))
-    theirs[POSITIONS] = torch.cat([torch.zeros_like(tokens), positions])
-    weights = ours["head.project.weight"].split(positions.size(1), dim=1)
+def split_external(own_weights: Mapping[str, Tensor], settings: ModelSettings) -> dict[str, Tensor]:
+    """The external weights: the inverse of `merge_external`, with zeros as positions of the prefix tokens."""
+    converted = ("head.", "source.prefix_tokens", "source.positions")
+    external_weights = {name: tensor for name, tensor in own_weights.items() if not name.startswith(converted)}
+    tokens, positions = (
+        own_weights[name] for name in ("source.prefix_tokens.embeddings", "source.positions.embedding.weight")
+    )
+    external_weights |= dict(zip((CLASS, DISTILLATION), tokens.split(1), strict=False))
+    external_weights[POSITIONS] = torch.cat([torch.zeros_like(tokens), positions])
+    weights = own_weights["head.project.weight"].split(positions.size(1), dim=1)
     for head, weight in zip(HEADS, weights, strict=False):
-        theirs[f"{head}.weight"], theirs[f"{head}.bias"] = weight * len(weights), ours["head.project.bias"].clone()
-    return theirs
+        external_weights[f"{head}.weight"] = weight * len(weights)
+        external_weights[f"{head}.bias"] = own_weights["head.project.bias"].clone()
+    return external_weights
 
 
 def fold_normalization(
@@ -118,9 +122,9 @@ def fold_normalization(
     mean: tuple[float, ...],
     std: tuple[float, ...],
 ) -> tuple[Float[Tensor, "width patch"], Float[Tensor, "width"]]:
-    """The product that gives of our tones what theirs gave of (x - mean) / spread, with x between 0 and 1.
+    """The patch projection for pixels 2 x - 1, from one for pixels (x - mean) / std, with x between 0 and 1.
 
-    Ours are 2 x - 1 (`layers.patches.PixelNormalization`), so theirs are ours / (2 spread) + (1/2 - mean) / spread, by channel.
+    With y = 2 x - 1 (`layers.patches.PixelNormalization`), (x - mean) / std = y / (2 std) + (1/2 - mean) / std, by channel.
     """
     by_channel = weight.unflatten(1, (len(mean), -1)).double()
     means, stds = (torch.tensor(numbers, dtype=torch.float64)[:, None] for numbers in (mean, std))
@@ -130,12 +134,12 @@ def fold_normalization(
 
 
 def patch_count(settings: ModelSettings) -> int:
-    """How many patches an image has."""
+    """The number of patches of an image."""
     image = image_settings_of(settings)
     return (image.image_size // image.embedding.size) ** 2
 
 
 def image_settings_of(settings: ModelSettings) -> ImageSource:
-    """What it looks at."""
+    """The settings of the source, which must be images."""
     assert isinstance(settings.source, ImageSource)
     return settings.source

@@ -233,7 +233,7 @@ class SelfAttention(Attention):
         """Every position attends to the sequence, as far as the mask allows."""
         qkv = layout.pad(self.qkv_proj(vectors))
         if self.relative_positions is not None:
-            # Only distances count, so position ids need not restart where a text begins in the middle of a line.
+            # Attention depends on distances alone, so the position ids of packed texts need not restart at 0.
             position_ids = torch.arange(qkv.size(1), device=qkv.device)[None]
             attention_mask = with_attention_bias(attention_mask, self.relative_positions, position_ids, position_ids)
             queries, keys, values = self.split_and_rotate(self.relative_positions, qkv, position_ids)

@@ -159,9 +159,9 @@ class TransformerEncoder(nn.Module):
 
 @dataclass(frozen=True)
 class EncodedSource:
-    """The encoder output in its layout, and the cross-attention mask."""
+    """The hidden states of the encoder in their layout, and the cross-attention mask."""
 
-    embeddings: Vectors
+    hidden_states: Vectors
     layout: PaddedLayout
     attention_mask: AttentionMask
 
@@ -190,7 +190,7 @@ class DecoderBlock(nn.Module):
         vectors = self.self_attention_residual(
             vectors, valid, lambda x: self.self_attention(x, self_attention_mask, layout)
         )
-        memory = self.cross_attention.project_memory(source.embeddings, source.layout)
+        memory = self.cross_attention.project_memory(source.hidden_states, source.layout)
         return self._attend_and_feed_forward(vectors, valid, memory, source.attention_mask, layout)
 
     def step(self, vectors: Vectors, state: BlockState, context: StepContext) -> Vectors:
@@ -249,7 +249,7 @@ class TransformerDecoder(nn.Module):
     def __init__(self, settings: TransformerSettings, memory_width: int, positions: str = "sinusoidal"):
         super().__init__()
         factory = BlockFactory(settings, positions)
-        self.blocks: Any = factory.stack(lambda each: DecoderBlock(each, memory_width))
+        self.blocks: Any = factory.stack(lambda block_factory: DecoderBlock(block_factory, memory_width))
         self.final_norm = factory.final_norm()
 
     def forward(self, target: Sequences, memory: EncoderOutput) -> Vectors:

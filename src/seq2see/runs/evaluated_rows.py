@@ -32,7 +32,7 @@ class EvaluatedRow:
     number: int
     text: str
     truth: str
-    answer: str
+    prediction: str
     quality: float
     """The quality: chrF of a text, 1 or 0 for a label, the accuracy of tags, or the negative mean loss.
 
@@ -108,9 +108,9 @@ def _texts(rows: Sequence[Sequence[str]]) -> list[EvaluatedRow]:
 
 def _labels(rows: Sequence[Sequence[str]], tags: bool) -> list[EvaluatedRow]:
     evaluated = []
-    for number, (text, label, answer, probability) in enumerate(rows):
-        correct = [truth == predicted for truth, predicted in decisions(label, answer, tags)]
-        evaluated.append(EvaluatedRow(number, text, label, answer, sum(correct) / len(correct), float(probability)))
+    for number, (text, label, predicted, probability) in enumerate(rows):
+        correct = [true_label == predicted_label for true_label, predicted_label in decisions(label, predicted, tags)]
+        evaluated.append(EvaluatedRow(number, text, label, predicted, sum(correct) / len(correct), float(probability)))
     return evaluated
 
 
@@ -141,15 +141,15 @@ def _forecasts(rows: Sequence[Sequence[str]], context: int) -> list[EvaluatedRow
     return evaluated
 
 
-def decisions(truth: str, answer: str, tags: bool) -> list[tuple[str, str]]:
+def decisions(truth: str, prediction: str, tags: bool) -> list[tuple[str, str]]:
     """(truth, prediction) of each decision of a row: one label, or a tag for each word.
 
     >>> decisions("I/PRON see/VERB", "I/PRON see/NOUN", tags=True)
     [('PRON', 'PRON'), ('VERB', 'NOUN')]
     """
     if not tags:
-        return [(truth, answer)]
-    pairs = zip(truth.split(" "), answer.split(" "), strict=False)
+        return [(truth, prediction)]
+    pairs = zip(truth.split(" "), prediction.split(" "), strict=False)
     return [(_tag(true_word), _tag(predicted_word)) for true_word, predicted_word in pairs]
 
 
@@ -159,7 +159,7 @@ def _tag(word: str) -> str:
 
 def confusion(rows: Sequence[EvaluatedRow], model: Model) -> ConfusionMatrix:
     """The confusion matrix of the rows, so that each cell can be linked to its rows."""
-    pairs = [pair for row in rows for pair in decisions(row.truth, row.answer, has_tags(model))]
+    pairs = [pair for row in rows for pair in decisions(row.truth, row.prediction, has_tags(model))]
     return ConfusionMatrix.of(
         model.tokenizers.labels, [truth for truth, _ in pairs], [predicted for _, predicted in pairs]
     )
@@ -170,5 +170,5 @@ def filter_rows(
 ) -> list[EvaluatedRow]:
     """The rows of one cell of the confusion matrix (or all rows) whose texts contain a search text."""
     tags, pattern = has_tags(model), search.casefold()
-    in_cell = [row for row in rows if cell is None or cell in decisions(row.truth, row.answer, tags)]
-    return [row for row in in_cell if any(pattern in each.casefold() for each in (row.text, row.truth, row.answer))]
+    in_cell = [row for row in rows if cell is None or cell in decisions(row.truth, row.prediction, tags)]
+    return [row for row in in_cell if any(pattern in each.casefold() for each in (row.text, row.truth, row.prediction))]

@@ -100,7 +100,7 @@ class Forecaster(Model):
         if not values or (len(values) < context and self._has_window):
             raise UserError(
                 f"This model forecasts from the last {context} values, but the input has {len(values)}.",
-                hint="Give more of the series, with spaces or commas between the values.",
+                hint="Add more values, separated by spaces or commas.",
             )
         return values
 

@@ -39,7 +39,7 @@ class TextClassification:
             raise UserError(
                 f"All training texts have the label {labels[0]!r}.",
                 location=train[0].location,
-                hint="Give texts of other labels too.",
+                hint="Add texts with other labels.",
             )
         return Tokenizers(tokenizer, tokenizer, tuple(labels))
 

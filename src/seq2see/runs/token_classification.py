@@ -44,10 +44,10 @@ class TokenClassification(TextClassification):
         tokenizer = source_tokenizer(recipe, texts)
         tags = sorted({tag for example in train for tag in example.source_tags})
         if not tags:
-            raise UserError("The training data have no tagged words.", hint="Give CoNLL or CoNLL-U files.")
+            raise UserError("The training data have no tagged words.", hint="Provide CoNLL or CoNLL-U files.")
         if len(tags) < 2:
             message = f"All training words have the tag {tags[0]!r}."
-            raise UserError(message, location=train[0].location, hint="Give words of other tags too.")
+            raise UserError(message, location=train[0].location, hint="Add words with other tags.")
         return Tokenizers(tokenizer, tokenizer, tuple(tags))
 
     def encode(self, recipe: Recipe, tokenizers: Tokenizers, examples: Sequence[Example]) -> Any:

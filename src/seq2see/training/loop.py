@@ -143,7 +143,7 @@ class Trainer:
         self.found_inf, self.lerp_weight = torch.zeros((), device=device), torch.zeros((), device=device)
         if self.compiled:
             compile_blocks(self.model)
-        # Scheduled sampling decodes token by token on the way, and a graph cannot capture that.
+        # Scheduled sampling decodes token by token before the pass, and a CUDA graph cannot capture that.
         use_graph = on_gpu and isinstance(objective.feeding, TeacherForcing)
         self._run_step = GraphedCallable(self._step, self._warmup) if use_graph else self._step
 

@@ -82,7 +82,7 @@ def forecasts(workspace: Workspace, request: SplitRequest) -> ArrayResponse:
     evaluated = _rows(workspace, run, request.split)
     if not isinstance(run.settings.target, Series):
         raise UserError("This model does not forecast.", location=run.name, hint="Choose a run of a series.")
-    return ArrayResponse(np.array([[float(each) for each in (row.text, row.truth, row.answer)] for row in evaluated]).T)
+    return ArrayResponse(np.array([[float(each) for each in (row.text, row.truth, row.prediction)] for row in evaluated]).T)
 
 
 def rows(workspace: Workspace, request: RowsRequest) -> dict[str, Any]:
@@ -127,10 +127,10 @@ def row_fields(row: EvaluatedRow) -> dict[str, Any]:
         "number": row.number,
         "text": row.text,
         "truth": row.truth,
-        "answer": [(row.answer, False)]
+        "answer": [(row.prediction, False)]
         if row.tokens
-        else diff_parts(row.answer, row.truth),  # a series has no differences
-        "correct": row.truth == row.answer,
+        else diff_parts(row.prediction, row.truth),  # a series has no differences
+        "correct": row.truth == row.prediction,
         "score": row.quality,
         "confidence": row.confidence,
         "tokens": row.tokens,

@@ -11,7 +11,7 @@ function embeddingsCode(run, lines) {
 /** The coordinates of the words on the map: `word_map`. */
 export function mapCode(run, count) {
   return embeddingsCode(run, [
-    `word_map = embeddings.map(${count})`, "print(word_map.shares)",
+    `word_map = embeddings.map(${count})`, "print(word_map.explained_variance_ratio)",
     "print(list(zip(word_map.tokens, word_map.points.tolist()))[:20])",
   ]);
 }

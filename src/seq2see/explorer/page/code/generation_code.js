@@ -32,7 +32,8 @@ export function probabilitiesCode(run, params, settings) {
     sampling.length ? call("RandomSampler", ["seed=0", ...sampling], { before: "sampler = " }) : null,
     sampling.length ? "probabilities = sampler.probabilities(scores[None])[0]" : "probabilities = scores.softmax(0)",
     `best = probabilities.topk(${count})`,
-    "for token, probability in zip(context.tokenizer.tokens(best.indices.tolist()), best.values):",
+    "tokens = context.tokenizer.tokens(best.indices.tolist())",
+    "for token, probability in zip(tokens, best.values):",
     '    print(f"{token} {probability:.3%}")',
   ]);
 }

@@ -49,7 +49,7 @@ export function rowsCode(run, { split, sort, search, cell, start, count }) {
     isFiltered ? assignCall("rows", "filter_rows", args) : null,
     `rows = sorted(rows, key=SORT_KEYS["${sort}"])[${start}:${start + count}]`,
     "for row in rows:",
-    "    print(row.text, row.truth, row.answer, row.quality, row.confidence)",
+    "    print(row.text, row.truth, row.prediction, row.quality, row.confidence)",
   ]);
 }
 

@@ -49,7 +49,8 @@ export function measuresCode(run, params, grid) {
     'for signal in record.of("attention"):',
     "    measures[signal.name] = [entropy(signal.values).mean(-1)]",
     grid ? '    if signal.side == "source" and not signal.is_cross_attention:' : "    if not signal.is_cross_attention:",
-    `        measures[signal.name].append(${distance}.mean(-1))`,
+    `        distances = ${distance}`,
+    "        measures[signal.name].append(distances.mean(-1))",
     "print(measures)",
   ]);
 }
@@ -72,7 +73,8 @@ export function alignmentCode(run, params) {
     "]",
     "errors = {}",
     'for signal in [each for each in record.of("attention") if each.is_cross_attention]:',
-    "    errors[signal.name] = [alignment_error(head, *words, gold) for head in signal.values]",
+    "    rates = [alignment_error(head, *words, gold) for head in signal.values]",
+    "    errors[signal.name] = rates",
     "print(errors)",
   ]);
 }
