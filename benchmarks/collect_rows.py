@@ -1,7 +1,7 @@
 """From row files to the tables of a results file: means over seeds, significance, lengths, examples.
 
-A table is columns and rows, as `docs/measured.py` shows it; a cell that holds a list holds one value for each
-seed. Outputs stay behind: only those of a handful of examples go into the results.
+A table has columns and rows in the format of `docs/measured.py`; a cell that is a list has one value for each seed. The
+outputs of the models are left out of the results, except those of a few examples.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap, paired_
 BINS = ((1, 8), (9, 10), (11, 12), (13, 15), (16, 19), (20, 10_000))
 """Sentences by their number of source words; on Multi30k's test_2016 174, 238, 222, 221, 101 and 44 of them."""
 MAX_EXAMPLE_WORDS = 16
-"""An example that is shown should be taken in at a glance."""
+"""The maximum length of an example that is shown."""
 Table = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A split: what is translated, and how people translated it."""
+    """The sources and references of a split."""
 
     sources: list[str]
     references: list[str]
 
 
 def collect(rows: Sequence[Row], ladder: Sequence[str], test: Corpus) -> dict[str, Any]:
-    """Everything that the docs tell, from all rows; a rung without rows is left out."""
+    """All results on the pages, from all rows; a recipe without rows is left out."""
     systems = {name: [row for row in rows if row.recipe == name and not row.label] for name in ladder}
-    systems = {name: found for name, found in systems.items() if found}
+    systems = {name: runs for name, runs in systems.items() if runs}
     return {
         "environment": environment_of(rows),
         "signatures": {name: text for row in rows for name, text in row.signatures.items()},
@@ -53,31 +53,31 @@ def collect(rows: Sequence[Row], ladder: Sequence[str], test: Corpus) -> dict[st
 
 
 def environment_of(rows: Sequence[Row]) -> dict[str, Any]:
-    """The machines that the rows were measured on; a list where there were several."""
-    found: dict[str, Any] = {}
+    """The machines on which the rows were measured, separated by commas."""
+    environment: dict[str, Any] = {}
     for key in ("python", "torch", "device"):
         values = sorted({str(row.environment[key]) for row in rows if key in row.environment})
-        found[key] = ", ".join(values)
-    return found
+        environment[key] = ", ".join(values)
+    return environment
 
 
 TableSpec = dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
-"""Tables by their titles: recipes in the order in which a page shows them, and what it shows of them."""
+"""Tables by title: the recipes in the order of the page, and the metrics that it shows."""
 
 
-def gather_tables(folder: Path, results: Path, command: str, shown: TableSpec, make: Callable[..., Any]) -> None:
-    """The rows of a folder into a results file; a recipe and change that were measured before are replaced.
+def gather_tables(folder: Path, results: Path, command: str, spec: TableSpec, make: Callable[..., Any]) -> None:
+    """Add the rows of a folder to a results file; older rows of the same recipe and change are replaced.
 
-    What the file has besides stays, so that one machine can add what another has measured. A row that no table shows is
-    refused.
+    The other rows of the file stay, so that the results of several machines can be combined. A row whose recipe is in
+    no table raises an error.
     """
     rows = read_rows(folder)
     for row in rows:
-        if not any(row.recipe in names for names, _ in shown.values()):
-            raise UserError(f"No table shows {row.recipe}.", location=str(folder), hint="Take its row away.")
+        if not any(row.recipe in names for names, _ in spec.values()):
+            raise UserError(f"No table shows {row.recipe}.", location=str(folder), hint="Remove its row file.")
     before = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {"environment": {}, "tables": {}}
     tables = {}
-    for title, (names, shown_metrics) in shown.items():
+    for title, (names, shown_metrics) in spec.items():
         new = make([row for row in rows if row.recipe in names], shown_metrics)
         tables[title] = _merge_rows(before["tables"].get(title), new, names)
     environment = _merge_environments(before["environment"], environment_of(rows))
@@ -86,22 +86,22 @@ def gather_tables(folder: Path, results: Path, command: str, shown: TableSpec, m
 
 
 def _merge_rows(before: Table | None, new: Table, recipes: Sequence[str]) -> Table:
-    """New rows and those of before that were not measured again, by recipe; all columns that there are."""
+    """New rows, and older rows that were not measured again, by recipe; with the columns of both."""
     measured = {(row["recipe"], row["change"]) for row in new["rows"]}
-    stay = [row for row in before["rows"] if (row["recipe"], row["change"]) not in measured] if before else []
-    rows = sorted([*stay, *new["rows"]], key=lambda row: recipes.index(row["recipe"]))
-    # Metrics stand in one order, and a table without rows has none of them: the longer list has them all.
+    older = [row for row in before["rows"] if (row["recipe"], row["change"]) not in measured] if before else []
+    rows = sorted([*older, *new["rows"]], key=lambda row: recipes.index(row["recipe"]))
+    # The order of metrics is fixed, and a table without rows has none of them: the longer list has them all.
     return {"columns": max([new["columns"], *([before["columns"]] if before else [])], key=len), "rows": rows}
 
 
 def _merge_environments(before: dict[str, str], new: dict[str, str]) -> dict[str, str]:
-    """The machines of before, and those of now."""
-    told = {key: {*before.get(key, new[key]).split(", "), *new[key].split(", ")} - {""} for key in new}
-    return {key: ", ".join(sorted(values)) for key, values in told.items()}
+    """The machines of older and new rows."""
+    merged = {key: {*before.get(key, new[key]).split(", "), *new[key].split(", ")} - {""} for key in new}
+    return {key: ", ".join(sorted(values)) for key, values in merged.items()}
 
 
 def column(key: str, title: str, digits: int | None = None, sign: bool = False) -> dict[str, Any]:
-    """A column: where its values stand in a row, its title, digits after the point (None: text), and a sign or not."""
+    """A column: the key of its values in a row, its title, digits after the point (None: text), and whether to show +."""
     return {"key": key, "title": title, "digits": digits, **({"sign": True} if sign else {})}
 
 
@@ -109,45 +109,45 @@ METRIC_TITLES = {
     "loss": "loss",
     "bits_per_character": "bits per character",
     "perplexity": "perplexity",
-    "accuracy": "right %",
+    "accuracy": "accuracy %",
     "macro_f1": "macro F1 %",
     "spans_f1": "F1 of spans %",
     "bleu": "BLEU",
     "bleu-tokenized": "BLEU, lower-cased and tokenized",
     "chrf": "chrF2",
     "exact_match": "exact match %",
-    "word_error_rate": "words wrong %",
-    "phoneme_error_rate": "phonemes wrong %",
-    "word_error_rate_with_stress": "words wrong %, with stress",
-    "phoneme_error_rate_with_stress": "phonemes wrong %, with stress",
+    "word_error_rate": "word error rate %",
+    "phoneme_error_rate": "phoneme error rate %",
+    "word_error_rate_with_stress": "word error rate %, with stress",
+    "phoneme_error_rate_with_stress": "phoneme error rate %, with stress",
 }
-"""How a metric is called in a table; figures that are not here are kept in the results and not shown."""
+"""The title of each metric in a table; other metrics are stored in the results and not shown."""
 DIGITS = {"accuracy": 2, "loss": 4, "bits_per_character": 3, "perplexity": 2}
-"""How many digits of it matter, if not one."""
+"""The number of digits after the point, if it is not one."""
 
 
 def metrics_table(rows: Sequence[Row], shown_metrics: Sequence[str] = tuple(METRIC_TITLES)) -> Table:
-    """A row for each recipe and change, with all its figures; some of the metrics get a column."""
+    """A row for each recipe and change, with all its metrics; only `shown_metrics` have a column."""
     systems: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         systems.setdefault((row.recipe, row.label), []).append(row)
-    told = [
-        {"recipe": recipe, "change": label, "seeds": len(found), **_metrics(found)}
-        for (recipe, label), found in systems.items()
+    table_rows = [
+        {"recipe": recipe, "change": label, "seeds": len(runs), **_metrics(runs)}
+        for (recipe, label), runs in systems.items()
     ]
     scores = [
         column(f"{split}_{key}", f"{split} {METRIC_TITLES[key]}", DIGITS.get(key, 1))
         for key in shown_metrics
         for split in SPLITS
     ]
-    present = {key for row in told for key in row}
+    present = {key for row in table_rows for key in row}
     return {
         "columns": [
             column("recipe", "recipe"), column("change", "change"), column("seeds", "seeds", 0),
             column("weights", "weights", 0), column("steps", "steps", 0), column("seconds", "seconds", 0),
             *(each for each in scores if each["key"] in present),
         ],
-        "rows": told,
+        "rows": table_rows,
     }  # fmt: skip
 
 
@@ -160,7 +160,7 @@ SCORES = [
 
 
 def _metrics(rows: Sequence[Row]) -> dict[str, Any]:
-    """The figures of one system: a list with a value for each seed, or the one value all seeds share."""
+    """The metrics of one system: a list with a value for each seed, or the single value that all seeds share."""
     names = dict.fromkeys(name for row in rows for name in row.metrics)
     lists = {name: [round(row.metrics[name], 4) for row in rows if name in row.metrics] for name in names}
     return {name: values[0] if name == "weights" else values for name, values in lists.items()}
@@ -171,16 +171,16 @@ def _outputs(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def ladder_table(systems: dict[str, list[Row]], test: Corpus) -> Table:
-    """A row for each rung, with its significance against the one below it."""
-    rows, below = [], None
-    for name, found in systems.items():
-        told = _metrics(found)
+    """A row for each recipe, with its significance against the previous one."""
+    rows, previous = [], None
+    for name, runs in systems.items():
+        metrics = _metrics(runs)
         keys = ("weights", "steps", "seconds", *(each["key"] for each in SCORES))
-        row = {"recipe": name, "seeds": len(found), **{key: told[key] for key in keys if key in told}}
-        if below:
-            row["p"] = paired_bootstrap_of_runs(_outputs(below), _outputs(found), test.references, seed=1).p_value
+        row = {"recipe": name, "seeds": len(runs), **{key: metrics[key] for key in keys if key in metrics}}
+        if previous:
+            row["p"] = paired_bootstrap_of_runs(_outputs(previous), _outputs(runs), test.references, seed=1).p_value
         rows.append(row)
-        below = found
+        previous = runs
     columns = [
         column("recipe", "recipe"), column("weights", "weights", 0), column("steps", "steps", 0),
         column("seconds", "seconds", 0), *SCORES, column("p", "p against the row above", 3),
@@ -189,13 +189,13 @@ def ladder_table(systems: dict[str, list[Row]], test: Corpus) -> Table:
 
 
 def neighbors_table(systems: dict[str, list[Row]], test: Corpus) -> Table:
-    """What each rung gains over the one below: as a whole, and seed against seed."""
+    """The gain of each recipe over the previous one: over all runs, and by seed."""
     rows, names = [], list(systems)
     for first, second in pairwise(names):
-        whole = paired_bootstrap_of_runs(_outputs(systems[first]), _outputs(systems[second]), test.references, seed=1)
+        overall = paired_bootstrap_of_runs(_outputs(systems[first]), _outputs(systems[second]), test.references, seed=1)
         seeds = same_seeds(systems[first], systems[second])
-        each = [paired_bootstrap(a.outputs["test"], b.outputs["test"], test.references, seed=1) for a, b in seeds]
-        rows.append({"first": first, "second": second, **_gain(whole), "p_of_seeds": _p_values(each)})
+        by_seed = [paired_bootstrap(a.outputs["test"], b.outputs["test"], test.references, seed=1) for a, b in seeds]
+        rows.append({"first": first, "second": second, **_gain(overall), "p_of_seeds": _p_values(by_seed)})
     columns = [
         column("first", "from"), column("second", "to"), column("difference", "test BLEU gained", 1, sign=True),
         column("interval", "95 % interval"), column("p", "p", 3), column("p_of_seeds", "p of each seed"),
@@ -203,80 +203,80 @@ def neighbors_table(systems: dict[str, list[Row]], test: Corpus) -> Table:
     return {"columns": columns, "rows": rows}
 
 
-def _gain(told: PairedBootstrap) -> dict[str, Any]:
-    gained = told.difference
-    interval = f"{gained.low:+.1f} … {gained.high:+.1f}"
-    return {"difference": round(gained.score, 4), "interval": interval, "p": round(told.p_value, 4)}
+def _gain(bootstrap: PairedBootstrap) -> dict[str, Any]:
+    difference = bootstrap.difference
+    interval = f"{difference.low:+.1f} … {difference.high:+.1f}"
+    return {"difference": round(difference.score, 4), "interval": interval, "p": round(bootstrap.p_value, 4)}
 
 
-def _p_values(told: Sequence[PairedBootstrap]) -> str:
-    return ", ".join(f"{each.p_value:.3f}" for each in told)
+def _p_values(bootstraps: Sequence[PairedBootstrap]) -> str:
+    return ", ".join(f"{each.p_value:.3f}" for each in bootstraps)
 
 
 def ablation_table(rows: Sequence[Row], test: Corpus) -> Table:
-    """What each change of a recipe costs or gives, beside the recipe as it is; seeds that both have."""
-    found = []
+    """The effect of each change of a recipe against the unchanged recipe, over the seeds that both have."""
+    table_rows = []
     for recipe in dict.fromkeys(row.recipe for row in rows if row.label):
-        whole = [row for row in rows if row.recipe == recipe and not row.label]
+        baseline = [row for row in rows if row.recipe == recipe and not row.label]
         variants = [
             [row for row in rows if row.recipe == recipe and row.label == label]
             for label in dict.fromkeys(row.label for row in rows if row.recipe == recipe and row.label)
         ]
-        if whole:
-            found.append({"recipe": recipe, "change": "as it is", **_bleu_columns(whole)})
-        told = [_variant(recipe, whole, variant, test) for variant in variants]
-        found += sorted(told, key=lambda each: each.get("valid_difference", 0))
+        if baseline:
+            table_rows.append({"recipe": recipe, "change": "baseline", **_bleu_columns(baseline)})
+        variant_rows = [_variant(recipe, baseline, variant, test) for variant in variants]
+        table_rows += sorted(variant_rows, key=lambda each: each.get("valid_difference", 0))
     columns = [
         column("recipe", "recipe"), column("change", "change"), column("valid_bleu", "valid BLEU", 1),
         column("valid_difference", "difference", 1, sign=True), column("test_bleu", "test BLEU", 1),
         column("difference", "difference", 1, sign=True), column("p", "p", 3),
     ]  # fmt: skip
-    return {"columns": columns, "rows": found}
+    return {"columns": columns, "rows": table_rows}
 
 
 def _bleu_columns(rows: Sequence[Row]) -> dict[str, Any]:
-    told = _metrics(rows)
-    return {"seeds": len(rows), **{key: told[key] for key in ("valid_bleu", "test_bleu") if key in told}}
+    metrics = _metrics(rows)
+    return {"seeds": len(rows), **{key: metrics[key] for key in ("valid_bleu", "test_bleu") if key in metrics}}
 
 
-def _variant(recipe: str, whole: list[Row], variant: list[Row], test: Corpus) -> dict[str, Any]:
-    """A variant's scores, and how they differ from the recipe's with the same seeds."""
+def _variant(recipe: str, baseline: list[Row], variant: list[Row], test: Corpus) -> dict[str, Any]:
+    """The scores of a variant, and the differences from the baseline with the same seeds."""
     settings = variant[0].overrides
     row = {"recipe": recipe, "change": variant[0].label, "settings": settings, **_bleu_columns(variant)}
-    pairs = same_seeds(whole, variant)
+    pairs = same_seeds(baseline, variant)
     if not pairs:
         return row
     gains = [b.metrics["valid_bleu"] - a.metrics["valid_bleu"] for a, b in pairs]
     before, after = [_outputs(side) for side in zip(*pairs, strict=True)]
-    told = _gain(paired_bootstrap_of_runs(before, after, test.references, seed=1))
-    return {**row, "valid_difference": round(sum(gains) / len(gains), 4), **told}
+    gain = _gain(paired_bootstrap_of_runs(before, after, test.references, seed=1))
+    return {**row, "valid_difference": round(sum(gains) / len(gains), 4), **gain}
 
 
 def lengths_table(systems: dict[str, list[Row]], test: Corpus) -> Table:
-    """BLEU by the number of source words, one column for each rung."""
+    """BLEU by the number of source words, one column for each recipe."""
     rows = []
     for low, high in BINS:
         inside = [index for index, text in enumerate(test.sources) if low <= len(text.split()) <= high]
         if inside:
             words = f"{low}–{high}" if high < BINS[-1][1] else f"{low}+"
-            scores = {name: [_bleu_of_subset(row, inside, test) for row in found] for name, found in systems.items()}
+            scores = {name: [_bleu_of_subset(row, inside, test) for row in runs] for name, runs in systems.items()}
             rows.append({"words": words, "pairs": len(inside), **scores})
     columns = [column("words", "source words"), column("pairs", "sentences", 0)]
     return {"columns": columns + [column(name, name, 1) for name in systems], "rows": rows}
 
 
 def _bleu_of_subset(row: Row, inside: list[int], test: Corpus) -> float:
-    """A run's BLEU on some of the sentences."""
+    """The BLEU of a run on a subset of the sentences."""
     outputs = [row.outputs["test"][index] for index in inside]
     return round(corpus_bleu(outputs, [test.references[index] for index in inside]).value, 4)
 
 
 def examples(systems: dict[str, list[Row]], test: Corpus) -> list[dict[str, Any]]:
-    """Sentences that changed most between neighbors: where each rung gained most, and where the last lost most.
+    """The sentence with the largest gain of each recipe over the previous one, and that with the last one's largest loss.
 
-    Outputs are those of the first seed; the measure is chrF2 of the sentence.
+    Outputs are those of the first seed; the measure is the chrF2 of the sentence.
     """
-    texts = {name: found[0].outputs["test"] for name, found in systems.items()}
+    texts = {name: runs[0].outputs["test"] for name, runs in systems.items()}
     scores = {name: sentence_chrf(outputs, test.references) for name, outputs in texts.items()}
     short = [index for index, text in enumerate(test.sources) if len(text.split()) <= MAX_EXAMPLE_WORDS]
     chosen: dict[int, str] = {}

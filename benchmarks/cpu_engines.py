@@ -1,7 +1,7 @@
-"""Engines that translate on a CPU, each behind the same function: sources as numbers in, answers as numbers out.
+"""Engines that translate on a CPU, with a common interface: token ids of the sources in, token ids of the outputs out.
 
-An engine is made in the process that uses it. How it shares the cores is its `WorkerLayout`: one worker whose products are
-split over threads, or several workers with a thread each, which are threads or processes of their own.
+An engine is built in the process that uses it. Its `WorkerLayout` is the use of the cores: one worker whose matmuls are
+split over threads, or several workers with one thread each, which are threads or processes.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from seq2see.core.batch import Sequences
 from seq2see.sequences.tokenizers import EOS
 
 MAX_NEW_TOKENS = 64
-"""Tokens of an answer, at most."""
+"""The maximum length of an output."""
 
 TokenIds = list[list[int]]
 Engine = Callable[[TokenIds, int], TokenIds]
-"""(sources, each with its <eos>; beams) -> answers, without <eos>. The sources are one batch."""
+"""(sources, each with its <eos>; beams) -> outputs without <eos>. The sources are one batch."""
 
 
 @dataclass(frozen=True)
 class WorkerLayout:
-    """How many workers, with how many threads each, and whether the workers are processes."""
+    """The number of workers, the number of threads of each, and whether the workers are processes."""
 
     workers: int
     threads: int
@@ -45,7 +45,7 @@ class WorkerLayout:
 
 @dataclass(frozen=True)
 class Competitor:
-    """An engine in a precision and a way."""
+    """An engine with a precision and a worker layout."""
 
     engine: str
     precision: str
@@ -53,44 +53,44 @@ class Competitor:
 
     @property
     def name(self) -> str:
-        """The column its figures stand in."""
+        """The name of its column."""
         return f"{self.engine}_{self.precision}"
 
 
 def competitors(cores: int) -> list[Competitor]:
-    """Everyone in every way that may be the best: CTranslate2 has workers of its own, HF gets processes, ours is
-    measured in the ways in which `seq2see predict` runs it.
+    """Every engine in every worker layout that may be its fastest: CTranslate2 has its own workers, Hugging Face runs in
+    processes, and seq2see has the layouts of `seq2see predict`.
     """
-    together, alone = WorkerLayout(1, cores), WorkerLayout(1, 1)
-    apart, processes = WorkerLayout(cores, 1), WorkerLayout(cores, 1, processes=True)
-    found = [Competitor("hf", "float32", layout) for layout in (together, processes)]
-    found += [Competitor("ct2", kind, layout) for kind in ("float32", "int8") for layout in (together, apart)]
+    all_threads, single = WorkerLayout(1, cores), WorkerLayout(1, 1)
+    workers, processes = WorkerLayout(cores, 1), WorkerLayout(cores, 1, processes=True)
+    competing = [Competitor("hf", "float32", layout) for layout in (all_threads, processes)]
+    competing += [Competitor("ct2", kind, layout) for kind in ("float32", "int8") for layout in (all_threads, workers)]
     for kind in ("float32", "bf16", "int8"):
-        found += [Competitor("seq2see", kind, layout) for layout in (together, alone, apart)]
-    return list(dict.fromkeys(found))
+        competing += [Competitor("seq2see", kind, layout) for layout in (all_threads, single, workers)]
+    return list(dict.fromkeys(competing))
 
 
 def hugging_face(folder: Path, precision: str, layout: WorkerLayout) -> Engine:
-    """`generate`, as its users call it."""
+    """Hugging Face's `generate`."""
     from transformers import AutoModelForSeq2SeqLM
 
     model = AutoModelForSeq2SeqLM.from_pretrained(folder / "hf").eval()
 
     def run(sources: TokenIds, beams: int) -> TokenIds:
         batch = Sequences.of(sources)
-        more = {"num_beams": beams, "length_penalty": 1.0, "early_stopping": True} if beams > 1 else {"num_beams": 1}
+        options = {"num_beams": beams, "length_penalty": 1.0, "early_stopping": True} if beams > 1 else {"num_beams": 1}
         with torch.inference_mode():
-            found = model.generate(
+            tokens = model.generate(
                 input_ids=batch.values, attention_mask=batch.valid.long(), do_sample=False,
-                max_new_tokens=MAX_NEW_TOKENS, **more,
+                max_new_tokens=MAX_NEW_TOKENS, **options,
             )  # fmt: skip
-        return [_until_eos(row[1:]) for row in found.tolist()]
+        return [_until_eos(row[1:]) for row in tokens.tolist()]
 
     return run
 
 
 def seq2see(folder: Path, precision: str, layout: WorkerLayout) -> Engine:
-    """Our own loop over the quickest twin there is."""
+    """seq2see's decoding loop with the fastest optimized copy of the model."""
     from seq2see.decoding.engine import decode
     from seq2see.decoding.optimize import optimize_for_inference
     from seq2see.decoding.settings import Decoding, make_limits, make_sampler
@@ -103,14 +103,14 @@ def seq2see(folder: Path, precision: str, layout: WorkerLayout) -> Engine:
 
     def run(sources: TokenIds, beams: int) -> TokenIds:
         decoding = Decoding(**settings, num_beams=beams)  # type: ignore[arg-type]
-        found = decode(optimized, Sequences.of(sources), make_sampler(decoding), make_limits(decoding))
-        return [list(row[0].tokens) for row in found]
+        hypotheses = decode(optimized, Sequences.of(sources), make_sampler(decoding), make_limits(decoding))
+        return [list(row[0].tokens) for row in hypotheses]
 
     return run
 
 
 class CTranslate2:
-    """Takes all sources at once: it cuts them into batches and shares these out by itself."""
+    """CTranslate2, which splits all sources into batches and distributes them over its workers."""
 
     def __init__(self, folder: Path, precision: str, layout: WorkerLayout):
         import ctranslate2
@@ -125,17 +125,17 @@ class CTranslate2:
         self.token_ids = {word: number for number, word in enumerate(self.words)}
 
     def __call__(self, batches: Sequence[TokenIds], beams: int) -> TokenIds:
-        """The answers to all of them, in order."""
+        """The outputs of all sources, in order."""
         sources = [[self.words[number] for number in source[:-1]] for batch in batches for source in batch]
-        found = self.translator.translate_batch(
+        results = self.translator.translate_batch(
             sources, beam_size=beams, max_batch_size=len(batches[0]), length_penalty=1 if beams > 1 else 0,
             max_decoding_length=MAX_NEW_TOKENS, max_input_length=0,
         )  # fmt: skip
-        return [[self.token_ids[word] for word in each.hypotheses[0]] for each in found]
+        return [[self.token_ids[word] for word in each.hypotheses[0]] for each in results]
 
 
 ENGINES: dict[str, Callable[[Path, str, WorkerLayout], Engine]] = {"hf": hugging_face, "seq2see": seq2see}
-_worker_engines: list[Engine] = []  # a worker process makes its engine once
+_worker_engines: list[Engine] = []  # a worker process builds its engine once
 
 
 def _start_worker(folder: Path, competitor: Competitor) -> None:
@@ -149,7 +149,7 @@ def _run_batch(batch: TokenIds, beams: int) -> TokenIds:
 
 @contextmanager
 def running(folder: Path, competitor: Competitor) -> Iterator[Callable[[Sequence[TokenIds], int], TokenIds]]:
-    """A competitor with its engine made and its workers waiting."""
+    """A competitor whose engine is built and whose workers are running."""
     layout = competitor.layout
     if competitor.engine == "ct2":
         yield CTranslate2(folder, competitor.precision, layout)
@@ -159,7 +159,7 @@ def running(folder: Path, competitor: Competitor) -> Iterator[Callable[[Sequence
         pool: Any = ProcessPoolExecutor(layout.workers, get_context("spawn"), _start_worker, (folder, competitor))
     else:
         _start_worker(folder, competitor)
-        # Torch counts threads for each thread that calls it, so every worker sets its own number.
+        # The number of threads in torch is per calling thread, so every worker sets it.
         pool = ThreadPoolExecutor(layout.workers, initializer=torch.set_num_threads, initargs=(layout.threads,))
     with pool:
         yield lambda batches, beams: list(

@@ -1,12 +1,12 @@
-"""Decoding on a CPU beside Hugging Face and CTranslate2: the same weights, the same sentences, each engine at its best.
+"""Decoding on a CPU, compared with Hugging Face and CTranslate2: equal weights and sentences, the fastest layout of each.
 
 python benchmarks/decode_cpu.py                     everything; writes results/decode_cpu.json (half an hour, alone)
 python benchmarks/decode_cpu.py --models small --engines seq2see_int8 ct2_int8       a part; nothing is written
-python benchmarks/decode_cpu.py --bleu RUN          what bf16 and int8 cost a trained run on its test set
+python benchmarks/decode_cpu.py --bleu RUN          the loss of BLEU by bf16 and int8 of a trained run on its test split
 
-A model has random weights that end their answers as a trained one does (`random_translator.py`). Every engine runs
-alone in a process of its own, in each way in which it can share the cores, and its best way counts. Tokens per second
-are those of the answers, <eos> among them, from numbers to numbers; the first round is not counted.
+The models have random weights, with outputs as long as those of a trained model (`random_translator.py`). Every engine
+runs alone in its own process, in each worker layout, and the fastest layout counts. Tokens per second count the tokens
+of the outputs with <eos>, from token ids to token ids; the first round is a warm-up.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 
 RESULTS = Path(__file__).parent / "results" / "decode_cpu.json"
-CELLS = [(1, 1), (1, 4), (32, 1), (32, 4)]
-"""Sentences side by side, beams."""
+CASES = [(1, 1), (1, 4), (32, 1), (32, 4)]
+"""Batch size, beams."""
 COUNTS = {1: 12, 32: 64}
-"""How many sentences are translated, by how many are side by side."""
+"""The number of translated sentences, by batch size."""
 ENGINES = ("hf_float32", "ct2_float32", "ct2_int8", "seq2see_float32", "seq2see_bf16", "seq2see_int8")
 RATIOS = {
     "to_hf": ("seq2see_float32", "hf_float32"),
@@ -50,84 +50,84 @@ TITLES = {
 
 
 def measure_here(folder: Path, competitor: Competitor, vocabulary: int, repeats: int) -> list[dict[str, Any]]:
-    """All cells of one competitor, in this process."""
+    """All cases of one competitor, in this process."""
     cells = []
     with running(folder, competitor) as translate:
-        for batch, beams in CELLS:
-            # Sentences of like length go together, as every engine would have it.
+        for batch, beams in CASES:
+            # Sentences of similar length are in one batch, which is best for every engine.
             sources = sorted(sentences(COUNTS[batch], vocabulary), key=len)
             batches = [sources[start : start + batch] for start in range(0, len(sources), batch)]
-            answers = translate(batches, beams)
+            outputs = translate(batches, beams)
             seconds = []
             for _ in range(repeats):
                 began = time.perf_counter()
                 translate(batches, beams)
                 seconds.append(time.perf_counter() - began)
-            tokens = sum(len(answer) + 1 for answer in answers)
-            cells.append({"batch": batch, "beams": beams, "tokens": tokens, "seconds": seconds, "answers": answers})
+            tokens = sum(len(output) + 1 for output in outputs)
+            cells.append({"batch": batch, "beams": beams, "tokens": tokens, "seconds": seconds, "outputs": outputs})
     return cells
 
 
 def measure_in_subprocess(folder: Path, model: str, competitor: Competitor, repeats: int) -> list[dict[str, Any]]:
-    """The same in a process of its own."""
-    asked = {"folder": str(folder), "vocabulary": SHAPES[model].vocabulary, "repeats": repeats, **asdict(competitor)}
+    """All cases of one competitor, in a new process."""
+    request = {"folder": str(folder), "vocabulary": SHAPES[model].vocabulary, "repeats": repeats, **asdict(competitor)}
     environment = {"OMP_NUM_THREADS": str(competitor.layout.threads), "TOKENIZERS_PARALLELISM": "false"}
-    done = subprocess.run(
-        [sys.executable, __file__, "--once", json.dumps(asked)],
+    process = subprocess.run(
+        [sys.executable, __file__, "--once", json.dumps(request)],
         env=os.environ | environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if done.returncode:
-        raise SystemExit(f"{competitor.name} ({competitor.layout}) failed:\n{done.stderr[-2000:]}")
+    if process.returncode:
+        raise SystemExit(f"{competitor.name} ({competitor.layout}) failed:\n{process.stderr[-2000:]}")
     return [
-        {"model": model, "name": competitor.name, "way": str(competitor.layout)} | cell
-        for cell in json.loads(done.stdout)
+        {"model": model, "name": competitor.name, "layout": str(competitor.layout)} | cell
+        for cell in json.loads(process.stdout)
     ]
 
 
-def rate(run: dict[str, Any]) -> float:
-    """Tokens a second, the median of the repeats."""
+def tokens_per_second(run: dict[str, Any]) -> float:
+    """Tokens per second, the median of the repeats."""
     return run["tokens"] / statistics.median(run["seconds"])
 
 
 def relative_range(run: dict[str, Any]) -> float:
-    """The slowest less the fastest repeat, as a share of the median."""
+    """The difference of the slowest and the fastest repeat, relative to the median."""
     return (max(run["seconds"]) - min(run["seconds"])) / statistics.median(run["seconds"])
 
 
 def summarize(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row a cell: every engine at its best, what ours is to the others, and how many answers are the same."""
+    """One row per case: the fastest layout of every engine, the ratios to the peers, and the share of equal outputs."""
     rows = []
     for model, batch, beams in dict.fromkeys((run["model"], run["batch"], run["beams"]) for run in runs):
-        here = [run for run in runs if (run["model"], run["batch"], run["beams"]) == (model, batch, beams)]
-        best = {run["name"]: run for run in sorted(here, key=rate)}
+        matching = [run for run in runs if (run["model"], run["batch"], run["beams"]) == (model, batch, beams)]
+        best = {run["name"]: run for run in sorted(matching, key=tokens_per_second)}
         row: dict[str, Any] = {"model": model, "batch": batch, "search": "greedy" if beams == 1 else f"beam {beams}"}
-        row |= {name: round(rate(best[name])) for name in ENGINES if name in best}
+        row |= {name: round(tokens_per_second(best[name])) for name in ENGINES if name in best}
         row |= {
-            title: round(rate(best[mine]) / rate(best[theirs]), 2)
-            for title, (mine, theirs) in RATIOS.items()
-            if mine in best and theirs in best
+            title: round(tokens_per_second(best[own]) / tokens_per_second(best[peer]), 2)
+            for title, (own, peer) in RATIOS.items()
+            if own in best and peer in best
         }
         for peer in ("hf", "ct2"):
             if f"{peer}_float32" in best and "seq2see_float32" in best:
                 row[f"same_as_{peer}"] = same_percentage(
-                    best["seq2see_float32"]["answers"], best[f"{peer}_float32"]["answers"]
+                    best["seq2see_float32"]["outputs"], best[f"{peer}_float32"]["outputs"]
                 )
-        row["ways"] = {name: run["way"] for name, run in best.items()}
-        row["spreads"] = {name: round(relative_range(run), 3) for name, run in best.items()}
+        row["layouts"] = {name: run["layout"] for name, run in best.items()}
+        row["relative_ranges"] = {name: round(relative_range(run), 3) for name, run in best.items()}
         rows.append(row)
     return rows
 
 
-def same_percentage(mine: list[list[int]], theirs: list[list[int]]) -> float:
-    """How many answers in a hundred are the same to the last token."""
-    return 100 * sum(one == other for one, other in zip(mine, theirs, strict=True)) / len(mine)
+def same_percentage(first: list[list[int]], second: list[list[int]]) -> float:
+    """The percentage of outputs with equal tokens."""
+    return 100 * sum(a == b for a, b in zip(first, second, strict=True)) / len(first)
 
 
 def show(rows: Sequence[dict[str, Any]]) -> str:
-    """Tables for a terminal of 80 columns: tokens a second, then ratios and shares of equal answers."""
+    """Tables for a terminal of 80 columns: tokens per second, then ratios and shares of equal outputs."""
     lines = []
     for titles, width in ((ENGINES, 10), ((*RATIOS, "same_as_hf", "same_as_ct2"), 12)):
-        short = [TITLES[title].replace("float32", "f32").replace("seq2see", "ours") for title in titles]
+        short = [TITLES[title].replace("float32", "f32").replace("seq2see", "own") for title in titles]
         lines.append(" " * 16 + "".join(f"{title[: width - 1]:>{width}}" for title in short))
         for row in rows:
             cells = "".join(f"{row.get(title, '-'):>{width}}" for title in titles)
@@ -145,10 +145,10 @@ def measure(models: Sequence[str], engines: Sequence[str], repeats: int) -> list
             for competitor in competitors(os.cpu_count() or 1):
                 if competitor.name in engines:
                     runs += measure_in_subprocess(folder, model, competitor, repeats)
-                    figures = "  ".join(
-                        f"{run['batch']}x{run['beams']}: {rate(run):,.0f}" for run in runs[-len(CELLS) :]
+                    rates = "  ".join(
+                        f"{run['batch']}x{run['beams']}: {tokens_per_second(run):,.0f}" for run in runs[-len(CASES) :]
                     )
-                    print(f"{model} {competitor.name} ({competitor.layout})  {figures}", flush=True)
+                    print(f"{model} {competitor.name} ({competitor.layout})  {rates}", flush=True)
     return runs
 
 
@@ -196,19 +196,19 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--bleu", metavar="RUN")
     parser.add_argument("--once", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.measure_here:
-        request = json.loads(asked.measure_here)
-        competitor = Competitor(request["engine"], request["precision"], WorkerLayout(**request["way"]))
+    arguments = parser.parse_args()
+    if arguments.once:
+        request = json.loads(arguments.once)
+        competitor = Competitor(request["engine"], request["precision"], WorkerLayout(**request["layout"]))
         print(json.dumps(measure_here(Path(request["folder"]), competitor, request["vocabulary"], request["repeats"])))
-    elif asked.bleu:
-        write(tables={"bleu": {"rows": precision_cost(asked.bleu)}})
+    elif arguments.bleu:
+        write(tables={"bleu": {"rows": precision_cost(arguments.bleu)}})
     else:
-        runs = measure(asked.models, asked.engines, asked.repeats)
+        runs = measure(arguments.models, arguments.engines, arguments.repeats)
         rows = summarize(runs)
         print(show(rows))
         if len(sys.argv) == 1:
-            write(rows=rows, runs=[{key: each for key, each in run.items() if key != "answers"} for run in runs])
+            write(rows=rows, runs=[{key: each for key, each in run.items() if key != "outputs"} for run in runs])
 
 
 if __name__ == "__main__":

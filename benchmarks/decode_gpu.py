@@ -1,9 +1,9 @@
-"""Decoding with Transformer-base on one GPU, beside Hugging Face `generate`.
+"""Decoding with Transformer-base on one GPU, compared with Hugging Face `generate`.
 
 python benchmarks/decode_gpu.py       writes results/decode_gpu.json; needs a GPU and `transformers`
 
-Both have the same random weights (ours, handed over in Marian's layout), the same sources and bf16; each
-answer has 32 tokens. Tokens per second count the tokens of the answers, from source ids to answer ids.
+Both have the same random weights (exported in Marian's layout), the same sources and bf16; each output has 32 tokens.
+Tokens per second count the tokens of the outputs, from source ids to output ids.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ RESULTS = Path(__file__).parent / "results" / "decode_gpu.json"
 VOCABULARY, TIMES, NEW = 32_000, 32, 32
 WARM_UP, ROUNDS = 3, 9
 
-CELLS = [(1, 1, 10.0), (64, 1, 8.0), (64, 4, 5.0), (1, 4, None)]
-"""Rows, beams, and the ratio to reach."""
+CASES = [(1, 1, 10.0), (64, 1, 8.0), (64, 4, 5.0), (1, 4, None)]
+"""Rows, beams, and the target ratio."""
 
 Decode = Callable[[Sequences, int], list[list[int]]]
 
@@ -50,9 +50,9 @@ def model() -> StoredModel:
     """Transformer-base with random weights and a vocabulary of made-up words."""
     stack = TransformerSettings(width=512, depth=6, heads=8, norm_order="post")
     words = train_tokenizer(WordLevel(), [" ".join(f"w{number}" for number in range(VOCABULARY - 4))])
-    pieces = {"tokenizer": WordLevel(), "max_tokens": 128}
+    text = {"tokenizer": WordLevel(), "max_tokens": 128}
     settings = ModelSettings(
-        encoder=stack, decoder=stack, source=Text(**pieces), target=TextTarget(**pieces, vocabulary="shared")
+        encoder=stack, decoder=stack, source=Text(**text), target=TextTarget(**text, vocabulary="shared")
     )
     module = fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1).eval()
     config = ModelConfig(name="random", step=0, model=settings, decoding=Decoding(max_new_tokens=NEW))
@@ -60,7 +60,7 @@ def model() -> StoredModel:
 
 
 def seq2see_decoder(stored: StoredModel, dtype: torch.dtype) -> Decode:
-    """Our engine over recorded steps."""
+    """seq2see's decoding loop with steps in a CUDA graph."""
     module = copy.deepcopy(stored.module).to("cuda")
     graphed = optimize_for_inference(module, "bf16" if dtype == torch.bfloat16 else "float32")
 
@@ -73,7 +73,7 @@ def seq2see_decoder(stored: StoredModel, dtype: torch.dtype) -> Decode:
 
 
 def hugging_face_decoder(stored: StoredModel, dtype: torch.dtype) -> Decode:
-    """`generate` of the same weights."""
+    """`generate` with the same weights."""
     from transformers import AutoModelForSeq2SeqLM
 
     with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +102,7 @@ def sources(rows: int) -> Sequences:
 
 
 def tokens_per_second(runs: dict[str, Decode], rows: int, beams: int) -> dict[str, tuple[float, float]]:
-    """Of each, median and spread (largest less smallest, as a share); they take turns, so that drift hits all alike."""
+    """Median and relative range of each decoder; rounds alternate, so that drift affects all equally."""
     source = sources(rows)
     rates: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(WARM_UP + ROUNDS):
@@ -113,18 +113,18 @@ def tokens_per_second(runs: dict[str, Decode], rows: int, beams: int) -> dict[st
             torch.cuda.synchronize()
             if turn >= WARM_UP:
                 rates[name].append(sum(map(len, answers)) / (time.perf_counter() - began))
-    middles = {name: statistics.median(each) for name, each in rates.items()}
-    return {name: (middles[name], (max(each) - min(each)) / middles[name]) for name, each in rates.items()}
+    medians = {name: statistics.median(each) for name, each in rates.items()}
+    return {name: (medians[name], (max(each) - min(each)) / medians[name]) for name, each in rates.items()}
 
 
 def main() -> None:
     stored, rows = model(), []
     for dtype in (torch.float32, torch.bfloat16):
         runs = {"Hugging Face generate": hugging_face_decoder(stored, dtype), "seq2see": seq2see_decoder(stored, dtype)}
-        for count, beams, target in CELLS:
-            if dtype == torch.float32:  # same tokens out: in full precision nothing is left to rounding
+        for count, beams, target in CASES:
+            if dtype == torch.float32:  # in float32 the outputs must be equal
                 answers = [run(sources(count), beams) for run in runs.values()]
-                same = sum(one == other for one, other in zip(*answers, strict=True)) / count
+                same = sum(a == b for a, b in zip(*answers, strict=True)) / count
                 rows.append({"rows": count, "beams": beams, "precision": "float32", "same_answers": same})
                 print(json.dumps(rows[-1]), flush=True)
                 continue
@@ -132,7 +132,7 @@ def main() -> None:
             ratio = measured["seq2see"][0] / measured["Hugging Face generate"][0]
             for name, (rate, relative_range) in measured.items():
                 row = {"rows": count, "beams": beams, "precision": "bf16", "name": name, "value": round(rate)}
-                rows.append({**row, "spread": round(relative_range, 3)})
+                rows.append({**row, "relative_range": round(relative_range, 3)})
             rows[-1] |= {"ratio": round(ratio, 2), "target": target}
             print(json.dumps(rows[-2:]), flush=True)
     write_json(RESULTS, {"environment": describe_machine(), "command": "python benchmarks/decode_gpu.py", "rows": rows})

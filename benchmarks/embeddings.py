@@ -1,11 +1,11 @@
-"""One-hot, learned and pre-trained vectors of words under the same small classifier: results/embeddings.json.
+"""One-hot, learned and pre-trained word embeddings with the same small classifier: results/embeddings.json.
 
     python benchmarks/embeddings.py          about three minutes
-    python benchmarks/embeddings.py "..."    the same, with a note on what else the machine did meanwhile
+    python benchmarks/embeddings.py "..."    the same, with a note on other load of the machine
 
-The question is classify-text's: when does a sentence of the pocket world happen? The classifier is Kim's, with windows
-of words. One-hot vectors are as wide as the vocabulary and are never trained. Pre-trained ones come from a model
-of the same shape that has filled blanks in 4,000 sentences without labels; they are only where training starts.
+The task is that of classify-text: the tense of a sentence of the pocket corpus. The classifier is Kim's TextCNN.
+One-hot vectors are as wide as the vocabulary and are frozen. Pre-trained embeddings come from a masked language model
+of the same architecture, trained on 4,000 sentences without labels; they are the initial values and are fine-tuned.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Row = dict[str, Any]
 
 
 def pre_trained(folder: Path) -> RunFolder:
-    """A model that has filled blanks in sentences, and never saw their labels."""
+    """A masked language model, trained on the sentences without their labels."""
     text = "".join(f"{example.source}\n" for example in PocketTense().splits()["train"])
     write_text(folder / "sentences.txt", text)
     changes = SETTINGS | {
@@ -62,7 +62,7 @@ def pre_trained(folder: Path) -> RunFolder:
 
 
 def classifier(run: RunFolder, size: int, seed: int, width: int, scale: bool) -> Recipe:
-    """The classifier, with the vocabulary of the run."""
+    """The recipe of the classifier, with the vocabulary of the run."""
     changes = SETTINGS | {"corpus.size": size, "training.seed": seed, "training.patience": 0}
     changes["source.embedding"] = TokenEmbeddingSettings(positions="none", scale=scale)
     base = recipe("classify-text-cnn").with_(**changes)
@@ -71,7 +71,7 @@ def classifier(run: RunFolder, size: int, seed: int, width: int, scale: bool) ->
 
 
 def accuracy(chosen: Recipe, table: Tensor | None, *, trained: bool = True) -> float:
-    """Train a classifier whose words begin with these vectors; the share of test sentences that it gets right."""
+    """The test accuracy of a classifier that is trained with these initial word embeddings."""
     prepared = prepare(chosen, lambda text: None)
     trainer = new_trainer(chosen.model_copy(update={"pretrained": None}), prepared)
     words = trainer.model.source.table.weight
@@ -85,12 +85,12 @@ def accuracy(chosen: Recipe, table: Tensor | None, *, trained: bool = True) -> f
     test = prepared.splits["test"]
     answers = predict_all(TextClassification(), stored, [example.source for example in test], top_k=1)
     labels = prepared.tokenizers.labels
-    found = ConfusionMatrix.of(labels, [example.target for example in test], [each.text for each in answers])
-    return 100 * found.accuracy
+    confusions = ConfusionMatrix.of(labels, [example.target for example in test], [each.text for each in answers])
+    return 100 * confusions.accuracy
 
 
 def main(note: str = "") -> None:
-    """Train, judge and store."""
+    """Train, evaluate and store."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         run = pre_trained(Path(folder))

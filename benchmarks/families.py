@@ -1,14 +1,15 @@
-"""The Transformer, GPT and BERT beside each other: three questions about the same strings, each made for one of them.
+"""Comparison of Transformer, GPT and BERT: three tasks on the same strings, each suited to one of them.
 
 python benchmarks/families.py         some minutes; writes results/families.json
 
-A string is a few letters, a full stop, and the same letters backwards: `cab.bac`. Who sees only the left half of it
-cannot know its first letter; who sees the right half knows it. Three small models of the same blocks learn from the
-same strings, the Transformer from their two halves as pairs, and each is asked, on strings that nobody has seen:
+"""
+A string has a few letters, a full stop, and the same letters reversed: `cab.bac`. The first letter does not follow from
+the rest of the first half, but it follows from the second half. Three small models with the same blocks are trained on
+the same strings, the Transformer on their two halves as pairs, and tested on held-out strings:
 
-first letter    hide it and show the rest: what was it?
-write on        show the first half: write the second, and stop at the right place
-other alphabet  say the first half backwards in letters of another alphabet, of which there is no text to go on from
+masked first letter  predict the first letter from the rest of the string
+continuation         generate the second half from the first, and stop at the right position
+transliteration      generate the reversed first half in letters of another alphabet
 """
 
 from __future__ import annotations
@@ -28,25 +29,25 @@ from seq2see.runs.terminal import Terminal
 from seq2see.runs.train import train_recipe
 
 RESULTS = Path(__file__).parent / "results" / "families.json"
-LETTERS, OTHERS = "abcdefgh", "ABCDEFGH"
+LETTERS, CAPITALS = "abcdefgh", "ABCDEFGH"
 TRAIN, TEST = 8000, 200
 STACK = {"width": 64, "depth": 2, "heads": 4, "dropout": 0.0}
 STEPS = {"training.steps": 2500, "training.evaluate_every": 2500, "training.learning_rate": 3e-3}
 
 
 def strings(count: int, seed: int) -> list[str]:
-    """First halves: four to seven letters each."""
-    draws = random.Random(seed)
-    return ["".join(draws.choices(LETTERS, k=draws.randint(4, 7))) for _ in range(count)]
+    """First halves with four to seven letters each."""
+    rng = random.Random(seed)
+    return ["".join(rng.choices(LETTERS, k=rng.randint(4, 7))) for _ in range(count)]
 
 
 def backwards(half: str) -> str:
     """The second half, in the other alphabet."""
-    return half[::-1].translate(str.maketrans(LETTERS, OTHERS))
+    return half[::-1].translate(str.maketrans(LETTERS, CAPITALS))
 
 
-def learn(folder: Path, halves: Sequence[str]) -> dict[str, Model]:
-    """Train the three of them."""
+def train_models(folder: Path, halves: Sequence[str]) -> dict[str, Model]:
+    """Train the three models."""
     text, pairs = folder / "strings.txt", folder / "pairs.tsv"
     text.write_text("".join(f"{half}.{half[::-1]}\n" for half in halves), encoding="utf-8")
     pairs.write_text("".join(f"{half}\t{backwards(half)}\n" for half in halves), encoding="utf-8")
@@ -70,7 +71,7 @@ def learn(folder: Path, halves: Sequence[str]) -> dict[str, Model]:
 
 
 def first_letter(model: Model, half: str) -> bool | None:
-    """Whether the hidden first letter is found; GPT can only be asked what it thinks comes first."""
+    """Whether the masked first letter is predicted; GPT predicts it without any context."""
     if not model.config.model.generates:
         return model(f"\n[MASK]{half[1:]}.{half[::-1]}\n").candidates[0][0].text == half[0]
     if model.has_source:
@@ -79,36 +80,36 @@ def first_letter(model: Model, half: str) -> bool | None:
 
 
 def continuation(model: Model, half: str) -> bool | None:
-    """Whether the second half is written and then stopped; a model that only reads would have to be told how long."""
+    """Whether the second half is generated, with its end; None for BERT, which needs the length as input."""
     if not model.config.model.generates or model.has_source:
         return None
     return model(f"\n{half}.", max_new_tokens=9).text.startswith(f"\n{half}.{half[::-1]}\n")
 
 
-def other_alphabet(model: Model, half: str) -> bool | None:
-    """Whether it is said backwards in the other alphabet."""
+def transliteration(model: Model, half: str) -> bool | None:
+    """Whether the reversed half is generated in the other alphabet."""
     return model(half).text == backwards(half) if model.config.model.generates and model.has_source else None
 
 
 TASKS: dict[str, Callable[[Model, str], bool | None]] = {
-    "first letter": first_letter,
-    "write on": continuation,
-    "other alphabet": other_alphabet,
+    "masked first letter": first_letter,
+    "continuation": continuation,
+    "transliteration": transliteration,
 }
 
 
 def main() -> None:
     halves = strings(TRAIN, seed=1)
-    seen = set(halves)
-    unseen = [half for half in strings(4 * TEST, seed=2) if half not in seen][:TEST]
+    train_set = set(halves)
+    held_out = [half for half in strings(4 * TEST, seed=2) if half not in train_set][:TEST]
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        models = learn(Path(folder), halves)
+        models = train_models(Path(folder), halves)
         for name, task in TASKS.items():
-            row: dict[str, Any] = {"question": name}
+            row: dict[str, Any] = {"task": name}
             for family, model in models.items():
-                right = [task(model, half) for half in unseen]
-                row[family] = None if right[0] is None else round(100 * sum(map(bool, right)) / len(right), 1)
+                correct = [task(model, half) for half in held_out]
+                row[family] = None if correct[0] is None else round(100 * sum(map(bool, correct)) / len(correct), 1)
             rows.append(row)
             print(row, file=sys.stderr)
     about = {"environment": describe_machine(), "command": "python benchmarks/families.py"}

@@ -3,10 +3,10 @@
 python benchmarks/multi30k.py row multi30k-gru --seed 2 --out FOLDER      train and score one run
 python benchmarks/multi30k.py row multi30k-transformer --seed 1 --set objective.r_drop=0 \
     --label "without R-Drop" --out FOLDER                                 the same with changed settings
-python benchmarks/multi30k.py score RUN --out FOLDER                      score a run that is there: an ensemble
+python benchmarks/multi30k.py score RUN --out FOLDER                      score an existing run: an ensemble
 python benchmarks/multi30k.py collect FOLDER                              all rows into results/multi30k.json
 
-Everything is chosen on valid (Multi30k's val); test (its test_2016_flickr) is only told.
+Everything is selected on valid (Multi30k's val); test (its test_2016_flickr) is only reported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LADDER = (
 
 
 def gather(folder: Path, results: Path) -> None:
-    """All rows of a folder as one results file; scores that need another package are computed here."""
+    """Combine all rows of a folder into one results file; scores that need another package are computed here."""
     splits, _ = read_corpus(recipe(LADDER[0]))
     corpus = {
         split: Corpus([each.source for each in splits[split]], [each.target for each in splits[split]])
@@ -50,15 +50,15 @@ def gather(folder: Path, results: Path) -> None:
 def with_tokenized(row: Row, corpus: dict[str, Corpus]) -> Row:
     """The row with its lower-cased tokenized BLEU."""
     for split, outputs in row.outputs.items():
-        told = corpus_bleu_tokenized(outputs, corpus[split].references, "de")
-        row.metrics[f"{split}_bleu-tokenized"] = told.value
-        row.signatures["bleu-tokenized"] = told.signature
+        bleu = corpus_bleu_tokenized(outputs, corpus[split].references, "de")
+        row.metrics[f"{split}_bleu-tokenized"] = bleu.value
+        row.signatures["bleu-tokenized"] = bleu.signature
     return row
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line: that of `rows.py`, and `collect`."""
-    run_command_or_collect(__doc__ or "", gather, RESULTS, words)
+    run_command_or_collect(__doc__ or "", gather, RESULTS, arguments)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Train and score pocket recipes; the rows go to results/pocket.json, and from there into the docs.
+"""Train and score pocket recipes; the rows are stored in results/pocket.json, from which the pages are generated.
 
 python benchmarks/pocket.py                 every pocket recipe, one after another
 python benchmarks/pocket.py pocket-gru      one of them; the other rows stay as they are
@@ -25,7 +25,7 @@ SPLITS = ("test", "pairs", "roles", "length")
 
 
 def measure(name: str) -> dict[str, Any]:
-    """One row: train the recipe in a folder of its own, and score it on every split."""
+    """One row: train the recipe in a temporary folder, and score it on every split."""
     chosen = recipe(name)
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
@@ -37,19 +37,19 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def row(name: str, steps: int, weights: int, seconds: float, scores: dict[str, Any]) -> dict[str, Any]:
-    """A run's figures in the form the docs are generated from."""
+    """The results of a run in the format of the results file."""
     splits = {
         split: {"bleu": scores[split]["bleu"]["value"], "exact_match": scores[split]["exact_match"]}
         for split in SPLITS
         if split in scores
     }
     error = scores["alignment"]["error_rate"] if "alignment" in scores else None
-    figures = {"steps": steps, "weights": weights, "seconds": round(seconds, 1)}
-    return {"recipe": name, **figures, "splits": splits, "alignment_error": error}
+    training = {"steps": steps, "weights": weights, "seconds": round(seconds, 1)}
+    return {"recipe": name, **training, "splits": splits, "alignment_error": error}
 
 
 def store(rows: list[dict[str, Any]], environment: dict[str, Any]) -> None:
-    """Put rows into the results file; a recipe measured again replaces its old row."""
+    """Add rows to the results file; a new row replaces the older row of the same recipe."""
     stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"rows": []}
     by_name = {each["recipe"]: each for each in [*stored["rows"], *rows]}
     ordered = [by_name[name] for name in RECIPES if name in by_name]

@@ -1,9 +1,9 @@
-"""Forecasts of the built-in series by how far back a model sees, one step ahead and many: results/series.json.
+"""Forecast errors on the built-in series by context length, one and several steps ahead: results/series.json.
 
     python benchmarks/series.py          about five minutes
-    python benchmarks/series.py "..."    the same, with a note on what else the machine did meanwhile
+    python benchmarks/series.py "..."    the same, with a note on other load of the machine
 
-Every row is trained with three seeds; what needs no training has one value.
+Every model is trained with three seeds; methods without training have one value.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from seq2see.runs.train import train_recipe
 RESULTS = Path(__file__).parent / "results" / "series.json"
 SEEDS = (1, 2, 3)
 CONTEXTS = (1, 4, 16)
-"""How many values back the models see."""
+"""Context lengths of the models."""
 CONTEXT_SETTING = {
     "forecast-autoregressive": "decoder.context",
     "forecast": "decoder.context",
     "forecast-gru": "target.context_length",
 }
-"""Which setting says how far back a recipe's model sees."""
+"""The setting of the context length in each recipe."""
 
 Row = dict[str, Any]
 
 
 def trained_errors(name: str, context: int, folder: Path) -> tuple[Row, list[Row]]:
-    """The errors of a recipe with each seed, and the rows that need no training."""
+    """The errors of a recipe with each seed, and the rows of methods without training."""
     errors: dict[str, list[float]] = {}
     for seed in SEEDS:
         chosen = recipe(name).with_(**{CONTEXT_SETTING[name]: context, "training.seed": seed})
-        found = evaluate(train_recipe(chosen, folder / f"{name}-{context}-{seed}"))["series"]["rows"]
-        for ahead, error in found[0]["errors"].items():
-            errors.setdefault(ahead, []).append(error)
-    return {"how": name, "tau": context, **errors}, found[1:]
+        scores = evaluate(train_recipe(chosen, folder / f"{name}-{context}-{seed}"))["series"]["rows"]
+        for horizon, error in scores[0]["errors"].items():
+            errors.setdefault(horizon, []).append(error)
+    return {"method": name, "context": context, **errors}, scores[1:]
 
 
 def main(note: str = "") -> None:
-    """Train, judge and store."""
+    """Train, evaluate and store."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         for name in CONTEXT_SETTING:
@@ -54,10 +54,10 @@ def main(note: str = "") -> None:
                 row, untrained = trained_errors(name, context, Path(folder))
                 rows.append(row)
                 print(row, flush=True)
-    names = {"persistence": "the last value", "linear": "least squares"}
-    rows += [{"how": names[each["name"]], "tau": each["context"], **each["errors"]} for each in untrained]
-    columns = [{"key": "how", "title": "forecast by"}, {"key": "tau", "title": "τ"}]
-    columns += [{"key": str(ahead), "title": f"{ahead} ahead", "digits": 3} for ahead in HORIZONS]
+    names = {"persistence": "last value (naive)", "linear": "least squares"}
+    rows += [{"method": names[each["name"]], "context": each["context"], **each["errors"]} for each in untrained]
+    columns = [{"key": "method", "title": "forecast by"}, {"key": "context", "title": "τ"}]
+    columns += [{"key": str(horizon), "title": f"{horizon} ahead", "digits": 3} for horizon in HORIZONS]
     environment = {**describe_machine(), **({"note": note} if note else {})}
     write_json(
         RESULTS,

@@ -1,9 +1,9 @@
-"""Drawn shapes in sizes that a ViT did not learn from: results/shapes.json.
+"""Accuracy of a ViT on drawn shapes in image sizes other than that of training: results/shapes.json.
 
     python benchmarks/shapes.py          about three minutes
-    python benchmarks/shapes.py "..."    the same, with a note on what else the machine did meanwhile
+    python benchmarks/shapes.py "..."    the same, with a note on other load of the machine
 
-The run is kept in runs/shapes. What the recipes reach in the size that they learned from is told by `images.py`.
+The run is stored in runs/shapes. `images.py` measures the recipes in the image size of training.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from seq2see.runs.train import train_recipe
 
 RESULTS = Path(__file__).parent / "results" / "shapes.json"
 RUN = Path("runs") / "shapes" / "classify-image"
-SIDES = (16, 24, 32, 40, 48, 64)
-COLUMNS = [{"key": "side", "title": "side"}, {"key": "right", "title": "test right %", "digits": 1}]
+IMAGE_SIZES = (16, 24, 32, 40, 48, 64)
+COLUMNS = [{"key": "image_size", "title": "image size"}, {"key": "accuracy", "title": "test accuracy %", "digits": 1}]
 
 
 def main(note: str = "") -> None:
-    """Train, judge and store."""
+    """Train, evaluate and store."""
     run = train_recipe(recipe("classify-image"), RUN)
-    sizes = [{"side": side, "right": evaluate(run, side=side)["test"]["accuracy"]} for side in SIDES]
-    evaluate(run)  # what is left behind is of the size that was learned
+    sizes = [{"image_size": size, "accuracy": evaluate(run, image_size=size)["test"]["accuracy"]} for size in IMAGE_SIZES]
+    evaluate(run)  # the stored evaluation is that in the image size of training
     write_json(
         RESULTS,
         {

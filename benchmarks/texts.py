@@ -1,11 +1,11 @@
-"""What the recipes of text tasks reach: language models, taggers and classifiers, each with its peers in a table.
+"""Results of the recipes for text tasks: tables of language models, taggers and classifiers.
 
 python benchmarks/texts.py row ptb-lstm --seed 1 --out FOLDER    train and score one run, as `rows.py` does
 python benchmarks/texts.py row sst2-minilm --set pretrained=path/to/minilm --out FOLDER
 python benchmarks/texts.py collect FOLDER                        its rows into results/texts.json
 
-Recipes are chosen on valid, and test is only told. What was published as development texts is tested on where the test
-texts have no labels; Shakespeare's plays have nothing but what they are validated on.
+Recipes are selected on valid, and test is only reported. Where the published test texts have no labels, the development
+texts are the test split; Shakespeare's plays have no test split.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TABLES = {
     ),
     "tags": (("ud-english-ewt", "ud-chinese-gsd"), ACCURACY_METRICS),
 }
-"""Recipes in the order in which a page shows them, and what it shows of them."""
+"""Tables by title: the recipes in the order of the page, and the metrics that it shows."""
 
 
 def gather(folder: Path, results: Path) -> None:
@@ -36,9 +36,9 @@ def gather(folder: Path, results: Path) -> None:
     gather_tables(folder, results, COMMAND, TABLES, metrics_table)
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line: that of `rows.py`, and `collect`."""
-    run_command_or_collect(__doc__ or "", gather, RESULTS, words)
+    run_command_or_collect(__doc__ or "", gather, RESULTS, arguments)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def test_every_line_is_a_command_that_is_checked_here():
     "arguments", [["trian", "x"], ["train"], ["eval", "--fast", "x"], ["data", "fetch", "x"]], ids=shlex.join
 )
 def test_the_parser_refuses_what_does_not_exist(arguments):
-    with pytest.raises(Exception, match=r"verb|[Mm]issing|[Nn]o such"):
+    with pytest.raises(Exception, match=r"command|[Mm]issing|[Nn]o such"):
         parse(arguments)
 
 
@@ -178,9 +178,9 @@ def test_the_cheap_commands_are_those_of_the_pages():
 
 def test_a_dry_run_shows_a_batch_and_leaves_nothing_behind(workspace, capsys):
     before = sorted(workspace.iterdir())
-    told = next(words[1:] for words in commands(READMES[0]) if "--dry-run" in words)
-    assert run([*told, "--set", "encoder.width=16", "--set", "decoder.width=16"]) == 0
-    assert "reads" in capsys.readouterr().out
+    arguments = next(words[1:] for words in commands(READMES[0]) if "--dry-run" in words)
+    assert run([*arguments, "--set", "encoder.width=16", "--set", "decoder.width=16"]) == 0
+    assert "decoder input" in capsys.readouterr().out
     assert sorted(workspace.iterdir()) == before
 
 

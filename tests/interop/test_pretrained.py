@@ -101,9 +101,9 @@ def test_files_of_a_killed_write_are_ignored(gpt2, tmp_path):
 
 
 def test_the_folders_own_ways_of_decoding_hold(gpt2):
-    told = {"do_sample": True, "temperature": 0.5, "max_new_tokens": 3, "length_penalty": 2.0, "unheard_of": 1}
-    told |= {"early_stopping": True, "repetition_penalty": 1.1}  # these mean something else there
-    (gpt2 / "generation_config.json").write_text(json.dumps(told))
+    generation = {"do_sample": True, "temperature": 0.5, "max_new_tokens": 3, "length_penalty": 2.0, "unheard_of": 1}
+    generation |= {"early_stopping": True, "repetition_penalty": 1.1}  # these mean something else there
+    (gpt2 / "generation_config.json").write_text(json.dumps(generation))
     decoding = load(gpt2).config.decoding
     assert (decoding.do_sample, decoding.temperature, decoding.max_new_tokens) == (True, 0.5, 3)
     assert (decoding.length_penalty.kind, decoding.early_stopping, decoding.repetition_penalty) == ("none", False, 1.0)
@@ -152,17 +152,17 @@ def test_vocabulary_and_merges_will_do(gpt2):
 
 class TestRefused:
     @pytest.mark.parametrize(
-        "name, shape, told",
+        "name, shape, message",
         [
             ("transformer.h.1.mlp.c_fc.weight", (24, 95), r"c_fc\.weight' is 24 x 95, but .* 24 x 96"),
             ("transformer.h.0.attn.c_attn.bias", (71,), r"c_attn\.bias' is 71, but .* 72"),
             ("transformer.wpe.weight", (39, 24), r"wpe\.weight' is 39 x 24, but .* 40 x 24"),
         ],
     )
-    def test_a_weight_of_another_shape_before_anything_is_built(self, gpt2, monkeypatch, name, shape, told):
+    def test_a_weight_of_another_shape_before_anything_is_built(self, gpt2, monkeypatch, name, shape, message):
         with_weights(gpt2, lambda tensors: tensors.update({name: torch.zeros(shape)}))
         monkeypatch.setattr(pretrained, "build_model", lambda *given: pytest.fail("something was built"))
-        with pytest.raises(UserError, match=told):
+        with pytest.raises(UserError, match=message):
             read_pretrained(gpt2)
 
     def test_a_weight_that_is_missing(self, llama):
@@ -177,7 +177,7 @@ class TestRefused:
 
     def test_an_unexpected_weight(self, gpt2):
         with_weights(gpt2, lambda tensors: tensors.update({"score.weight": torch.zeros(2, 24)}))
-        with pytest.raises(UserError, match=r"'score\.weight' has no place.*belong to different models"):
+        with pytest.raises(UserError, match=r"'score\.weight' is not part of the model.*belong to different models"):
             read_pretrained(gpt2)
 
     def test_a_config_that_is_no_json(self, gpt2, capsys):
@@ -249,7 +249,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         "changes, message",
         [
-            ({"model_type": "roberta"}, r"model_type 'roberta'; there are gpt2, llama, bert, vit, deit\. Give"),
+            ({"model_type": "roberta"}, r"model_type 'roberta' is not supported; there are gpt2, llama, bert, vit, deit\. Give"),
             ({"model_type": "distilbert"}, r"model_type 'distilbert' is not supported"),
             ({"n_embd": None}, "no 'n_embd'"),
             ({"n_head": "three"}, "'n_head' is 'three'"),

@@ -1,4 +1,4 @@
-"""Stories are about what a user does, not about how many images are drawn to validate and test on."""
+"""User stories need few generated images for validation and test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HELD_OUT = 80
 
 @pytest.fixture(autouse=True, scope="module")
 def few_drawn_images():
-    """Instead of the thousand that tests/sources counts."""
+    """A small number instead of the default."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shapes_corpus, "HELD_OUT", HELD_OUT)
         yield HELD_OUT

@@ -1,4 +1,4 @@
-"""Training from real weights: a BERT of other people learns to name labels, and what such a run leaves behind."""
+"""Fine-tuning a pretrained BERT for text classification, and the folder of such a run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def recipe(folder, labeled, **changes):
 
 @pytest.fixture(scope="module")
 def run(folder, labeled, tmp_path_factory) -> RunFolder:
-    return train_recipe(recipe(folder, labeled), tmp_path_factory.mktemp("runs") / "started")
+    return train_recipe(recipe(folder, labeled), tmp_path_factory.mktemp("runs") / "tuned")
 
 
 def test_source_and_encoder_are_those_of_the_folder(folder, labeled, tmp_path):
@@ -52,13 +52,13 @@ def test_source_and_encoder_are_those_of_the_folder(folder, labeled, tmp_path):
     assert still.encoder.norm_eps == 1e-12
     assert still.encoder.norm_order == "post"
     made = train_recipe(still, tmp_path / "still")
-    theirs, actual = load_file(folder / "model.safetensors"), load(made.path)
-    numbers = actual.tokenizers.source.id_map
-    table = numbers.restore_rows(actual.module.source.table.weight.detach())
-    torch.testing.assert_close(table, theirs["bert.embeddings.word_embeddings.weight"], atol=1e-6, rtol=0)
-    look = actual.module.encoder.blocks[1].self_attention.qkv_proj.weight[24:48]
-    key = theirs["bert.encoder.layer.1.attention.self.key.weight"]
-    torch.testing.assert_close(look.detach(), key, atol=1e-6, rtol=0)
+    weights, actual = load_file(folder / "model.safetensors"), load(made.path)
+    id_map = actual.tokenizers.source.id_map
+    table = id_map.restore_rows(actual.module.source.table.weight.detach())
+    torch.testing.assert_close(table, weights["bert.embeddings.word_embeddings.weight"], atol=1e-6, rtol=0)
+    key_weight = actual.module.encoder.blocks[1].self_attention.qkv_proj.weight[24:48]
+    key = weights["bert.encoder.layer.1.attention.self.key.weight"]
+    torch.testing.assert_close(key_weight.detach(), key, atol=1e-6, rtol=0)
 
 
 def test_the_run_does_not_need_the_folder(run, folder, tmp_path, monkeypatch, capsys):
@@ -67,25 +67,25 @@ def test_the_run_does_not_need_the_folder(run, folder, tmp_path, monkeypatch, ca
     model = load(tmp_path / "copy")
     assert model("the RED cat").text == expected.text
     assert model("the RED cat").candidates == expected.candidates
-    real = load(folder).tokenizers.source
-    again = model.tokenizers.source
-    assert again.id_map == real.id_map
-    assert again.fingerprint == real.fingerprint
-    assert again.encode("The Cát 我有 [MASK]") == real.encode("the cat 我有 [MASK]")
+    pretrained = load(folder).tokenizers.source
+    stored = model.tokenizers.source
+    assert stored.id_map == pretrained.id_map
+    assert stored.fingerprint == pretrained.fingerprint
+    assert stored.encode("The Cát 我有 [MASK]") == pretrained.encode("the cat 我有 [MASK]")
     assert command(["predict", str(tmp_path / "copy"), "the red cat"]) == 0
     assert expected.text in capsys.readouterr().out
 
 
 def test_it_is_evaluated_and_resumed(run, folder, labeled, tmp_path):
     assert "accuracy" in evaluate(run)["test"]
-    begun = tmp_path / "begun"
-    shutil.copytree(run.path, begun)
-    shutil.rmtree(begun / "model")
-    shutil.rmtree(begun / "eval")
-    last = sorted((begun / "checkpoints").iterdir())[-1]
+    unfinished = tmp_path / "unfinished"
+    shutil.copytree(run.path, unfinished)
+    shutil.rmtree(unfinished / "model")
+    shutil.rmtree(unfinished / "eval")
+    last = sorted((unfinished / "checkpoints").iterdir())[-1]
     shutil.rmtree(last)
-    resumed = train_recipe(recipe(folder, labeled), begun)
-    assert resumed.path == begun
+    resumed = train_recipe(recipe(folder, labeled), unfinished)
+    assert resumed.path == unfinished
     assert fingerprint(resumed.path)["model/model.safetensors"] == fingerprint(run.path)["model/model.safetensors"]
 
 

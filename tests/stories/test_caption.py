@@ -1,4 +1,4 @@
-"""A model that describes images: train, ask, score, look inside, report, resume; on shapes and on a list."""
+"""A captioning model: train, predict, score, trace, report, resume; on shapes and on a list of images."""
 
 from __future__ import annotations
 
@@ -88,19 +88,19 @@ def test_decoding_gives_the_scores_of_teacher_forcing(run: RunFolder):
     image = np.array(painted("green", 8).resize((16, 16)))
     found = model.predict([image])[0]
     assert found.outputs[0].log_probability == pytest.approx(model.score(image, found.text), abs=1e-4)
-    many = model.predict([image] * 70)  # enough for a quick twin
+    many = model.predict([image] * 70)  # enough for an optimized copy
     assert {each.text for each in many} == {found.text}
     assert many[69].score == pytest.approx(found.score, abs=1e-4)
 
 
 def test_it_has_attention_for_each_word(run: RunFolder):
     found = load(run.path).predict([np.array(painted("red", 3).resize((16, 16)))])[0]
-    looked = found.attention
-    assert looked.source[0] == "1,1"
-    assert len(looked.source) == 16
-    assert looked.target[-1] == "<eos>"
-    assert looked.matrix.shape == (len(looked.target), 16)
-    assert looked.matrix.sum(1) == pytest.approx(np.ones(len(looked.target)), abs=1e-5)
+    attention = found.attention
+    assert attention.source[0] == "1,1"
+    assert len(attention.source) == 16
+    assert attention.target[-1] == "<eos>"
+    assert attention.matrix.shape == (len(attention.target), 16)
+    assert attention.matrix.sum(1) == pytest.approx(np.ones(len(attention.target)), abs=1e-5)
 
 
 def test_it_is_scored_by_any_of_the_captions_and_reported(run: RunFolder, capsys):
@@ -130,20 +130,20 @@ def test_a_bad_image_is_reported_and_the_others_are_captioned(run: RunFolder, tm
     (tmp_path / "坏.png").write_text("no")
     files = [str(tmp_path / name) for name in ("red.png", "坏.png", "missing.png", "blue.png")]
     assert command(["predict", str(run.path), *files]) == 2
-    told = capsys.readouterr()
-    first, second, third, fourth = told.out.split("\n")[:-1]
+    printed = capsys.readouterr()
+    first, second, third, fourth = printed.out.split("\n")[:-1]
     assert first.endswith("red")
     assert second == third == ""
     assert fourth.endswith("blue")
-    assert "坏.png" in told.err
-    assert "This is not an image but text." in told.err
-    assert "missing.png" in told.err
+    assert "坏.png" in printed.err
+    assert "This is not an image but text." in printed.err
+    assert "missing.png" in printed.err
     assert command(["predict", str(run.path), *files, "--json"]) == 2
     assert [len(json.loads(line)["outputs"]) for line in capsys.readouterr().out.splitlines()] == [1, 0, 0, 1]
     assert command(["predict", str(run.path), *files, "--set", "decoding.nonsense=1"]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("nonsense") == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("nonsense") == 1
 
 
 def test_a_bad_image_in_a_long_list_is_reported_and_all_others_are_captioned(run: RunFolder, tmp_path: Path, capsys):
@@ -151,19 +151,19 @@ def test_a_bad_image_in_a_long_list_is_reported_and_all_others_are_captioned(run
         painted(color, 46).save(tmp_path / f"{color}.png")
     (tmp_path / "坏.png").write_text("no")
     names = ["red.png", "坏.png", "", *["red.png"] * 70, "missing.png", "blue.png"]
-    asked = [str(tmp_path / name) if name else "" for name in names]
-    (tmp_path / "list.txt").write_text("\n".join(asked), encoding="utf-8")
+    lines = [str(tmp_path / name) if name else "" for name in names]
+    (tmp_path / "list.txt").write_text("\n".join(lines), encoding="utf-8")
     whole = ["predict", str(run.path), "--file", str(tmp_path / "list.txt"), "--out", str(tmp_path / "outputs.txt")]
     assert command(whole) == 2
-    answers = (tmp_path / "outputs.txt").read_text(encoding="utf-8").split("\n")[:-1]
-    assert [each.split(" ")[-1] for each in answers] == ["red", "", "", *["red"] * 70, "", "blue"]
-    told = capsys.readouterr().err
-    assert f"{tmp_path / '坏.png'}: This is not an image but text." in told
-    assert f"{tmp_path / 'missing.png'}: The image cannot be read: No such file" in told
-    assert "75 of 75 lines are answered" in told
+    outputs = (tmp_path / "outputs.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    assert [each.split(" ")[-1] for each in outputs] == ["red", "", "", *["red"] * 70, "", "blue"]
+    printed = capsys.readouterr().err
+    assert f"{tmp_path / '坏.png'}: This is not an image but text." in printed
+    assert f"{tmp_path / 'missing.png'}: The image cannot be read: No such file" in printed
+    assert "75 of 75 lines written to" in printed
     (tmp_path / "list.txt").write_text("nowhere.png\n" * 9, encoding="utf-8")
     assert command([*whole[:-1], str(tmp_path / "others.txt")]) == 2
-    assert capsys.readouterr().err.count("nowhere.png") == 1, "a wrong folder is told once"
+    assert capsys.readouterr().err.count("nowhere.png") == 1, "a wrong folder is reported once"
 
 
 def test_the_model_folder_has_tokenizer_and_image_processor(run: RunFolder):
@@ -184,9 +184,9 @@ def test_shapes_come_with_captions(tmp_path: Path, few_drawn_images: int):
     name, caption, _ = row.split("\t")
     assert name == "valid 0"
     assert caption.startswith("a ")
-    said: list[str] = []
-    dry_run(small(**few), said.append)
-    assert any(line.strip().startswith("is fed  <bos> a ") for line in said)
+    lines: list[str] = []
+    dry_run(small(**few), lines.append)
+    assert any(line.strip().startswith("decoder input  <bos> a ") for line in lines)
 
 
 def test_every_epoch_has_the_next_caption(listed: Path):
@@ -204,15 +204,15 @@ def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path, listed: Path):
 
 
 @pytest.mark.parametrize(
-    "changes, complaint",
+    "changes, message",
     [
-        ({"augmentation.mixup": 0.5}, "two images in one have no caption"),
+        ({"augmentation.mixup": 0.5}, "mixed images have no caption"),
         ({"target.vocabulary": "shared"}, "images have no vocabulary that could be shared"),
         ({"target": {"kind": "label"}}, "go together"),
     ],
 )
-def test_incompatible_settings_are_refused(changes, complaint):
-    with pytest.raises(UserError, match=complaint):
+def test_incompatible_settings_are_refused(changes, message):
+    with pytest.raises(UserError, match=message):
         small(**changes)
 
 

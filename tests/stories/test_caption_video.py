@@ -1,4 +1,4 @@
-"""A model that watches videos: train, ask, score, report, resume; from drawn videos to a GIF and a folder of frames."""
+"""A captioning model for videos: train, predict, score, report, resume; on drawn videos, a GIF and a folder of frames."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def small(**changes) -> Recipe:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """It has learned six videos by heart, with attention, and knows which is which."""
+    """A model with attention that has memorized six videos."""
     much = {"corpus.size": 6, "training.steps": 160, "training.evaluate_every": 80, "training.learning_rate": 5e-3}
     return train_recipe(small(**much, **{"decoder.attention": "additive"}), tmp_path_factory.mktemp("runs") / "learned")
 
@@ -52,12 +52,12 @@ def videos():
 
 def test_it_describes_videos(run: RunFolder, videos, tmp_path: Path):
     model = load(run.path)
-    said = model.predict(list(videos.pixels))
-    assert [each.text for each in said] == list(videos.labels)
-    assert said[2].outputs[0].log_probability == pytest.approx(model.score(videos.pixels[2], said[2].text), abs=1e-4)
+    predictions = model.predict(list(videos.pixels))
+    assert [each.text for each in predictions] == list(videos.labels)
+    assert predictions[2].outputs[0].log_probability == pytest.approx(model.score(videos.pixels[2], predictions[2].text), abs=1e-4)
     beam = model.predict(list(videos.pixels), num_beams=3)
     assert [each.text for each in beam] == list(videos.labels)
-    many = model.predict([videos.pixels[number % 6] for number in range(70)])  # enough for a quick twin
+    many = model.predict([videos.pixels[number % 6] for number in range(70)])  # enough for an optimized copy
     assert [each.text for each in many] == [videos.labels[number % 6] for number in range(70)]
     backwards = model.score(videos.pixels[2][::-1].copy(), videos.labels[2])
     assert backwards != pytest.approx(model.score(videos.pixels[2], videos.labels[2]), abs=1e-3)
@@ -71,12 +71,12 @@ def test_gifs_and_folders_of_frames_are_read(run: RunFolder, videos, tmp_path: P
     for number, frame in enumerate(frames, 9):
         frame.save(tmp_path / "frames" / f"{number}.png")
     assert command(["predict", str(run.path), str(tmp_path / "短片.webp"), str(tmp_path / "frames")]) == 0
-    told = capsys.readouterr()
-    assert told.out.splitlines() == [videos.labels[1]] * 2
-    assert "frames" not in told.err
-    larger = load(run.path)(str(tmp_path / "frames"), side=32)
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [videos.labels[1]] * 2
+    assert "frames" not in printed.err
+    larger = load(run.path)(str(tmp_path / "frames"), image_size=32)
     assert larger.text == videos.labels[1]
-    assert "it is seen in 16 x 16 pixels, the size that was learned, not in 32 x 32" in larger.warnings
+    assert "resized from 32 x 32 to 16 x 16 pixels, the size of the training videos" in larger.warnings
     frames[0].save(tmp_path / "one.png")
     assert command(["predict", str(run.path), str(tmp_path / "one.png")]) == 0
     assert "single frame" in capsys.readouterr().err
@@ -88,12 +88,12 @@ def test_it_is_scored_plotted_and_reported(run: RunFolder, videos, few_drawn_ima
     assert json.loads((run.evaluation / "scores.json").read_text())["test"]["pairs"] == few_drawn_images
     assert (run.samples / "batch.png").read_bytes().startswith(b"\x89PNG")
     assert (run.path / "attention" / "frames.png").read_bytes().startswith(b"\x89PNG")
-    looked = load(run.path).predict([videos.pixels[0]])[0].attention
-    assert looked.source == ["1", "2", "3", "4"]
-    assert looked.matrix.sum(1) == pytest.approx(np.ones(len(looked.target)), abs=1e-5)
+    attention = load(run.path).predict([videos.pixels[0]])[0].attention
+    assert attention.source == ["1", "2", "3", "4"]
+    assert attention.matrix.sum(1) == pytest.approx(np.ones(len(attention.target)), abs=1e-5)
     page = write_report(run).read_text(encoding="utf-8")
-    assert "for which the model looked" in page
-    assert "模型" in page
+    assert "the words with the most attention" in page
+    assert "注意力最大的词" in page
 
 
 def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path):
@@ -101,28 +101,28 @@ def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path):
 
 
 def test_a_dry_run_shows_the_size_of_videos():
-    said: list[str] = []
-    dry_run(small(), said.append)
-    assert any("sees    4 frames of 16 x 16 pixels" in line for line in said)
-    assert any("videos of 4 frames of 16 x 16" in line for line in said)
+    lines: list[str] = []
+    dry_run(small(), lines.append)
+    assert any("image          4 frames of 16 x 16 pixels" in line for line in lines)
+    assert any("videos of 4 frames of 16 x 16" in line for line in lines)
 
 
 @pytest.mark.parametrize(
-    "changes, complaint",
+    "changes, message",
     [
-        ({"augmentation": {"shift": 1}}, "videos have no views"),
+        ({"augmentation": {"shift": 1}}, "videos have no augmentation"),
         ({"corpus": {"kind": "shapes"}}, "goes with source.kind=image"),
         ({"source": {"kind": "image"}}, "goes with source.kind=video"),
         ({"encoder": {"kind": "transformer"}}, "source.kind=video needs encoder.kind=recurrent"),
     ],
 )
-def test_incompatible_settings_are_refused(changes, complaint):
-    with pytest.raises(UserError, match=complaint):
+def test_incompatible_settings_are_refused(changes, message):
+    with pytest.raises(UserError, match=message):
         small(**changes)
 
 
 def test_user_videos_are_trained_on_and_captioned(videos, tmp_path: Path, capsys):
-    """A folder of folders of frames and of animated images, with a list in it, is all it takes."""
+    """A folder with folders of frames, animated images and a list of captions."""
     lines = ["video,caption"]
     for number, (frames, caption) in enumerate(zip(videos.pixels, videos.labels, strict=True)):
         first, *others = [Image.fromarray(frame) for frame in frames]
@@ -131,8 +131,8 @@ def test_user_videos_are_trained_on_and_captioned(videos, tmp_path: Path, capsys
             lines.append(f'片{number}.webp,"{caption}"')
             continue
         (tmp_path / str(number)).mkdir()
-        for place, frame in enumerate([first, *others], 8):
-            frame.save(tmp_path / str(number) / f"{place}.png")
+        for index, frame in enumerate([first, *others], 8):
+            frame.save(tmp_path / str(number) / f"{index}.png")
         lines.append(f'{number},"{caption}"')
     (tmp_path / "captions.csv").write_text("\n".join(lines), encoding="utf-8")
     sizes = {path: value for path, value in SMALL.items() if path != "corpus.size"}
@@ -145,18 +145,18 @@ def test_user_videos_are_trained_on_and_captioned(videos, tmp_path: Path, capsys
 
 
 def test_folders_of_splits_keep_their_division(videos, tmp_path: Path):
-    for split, places in (("train", (0, 1, 2)), ("valid", (3,)), ("test", (4, 5))):
+    for split, indices in (("train", (0, 1, 2)), ("valid", (3,)), ("test", (4, 5))):
         (tmp_path / split).mkdir()
-        for place in places:
-            first, *others = [Image.fromarray(frame) for frame in videos.pixels[place]]
-            first.save(tmp_path / split / f"{place}.webp", save_all=True, append_images=others, lossless=True)
-        lines = [f'{place}.webp,"{videos.labels[place]}"' for place in places]
+        for index in indices:
+            first, *others = [Image.fromarray(frame) for frame in videos.pixels[index]]
+            first.save(tmp_path / split / f"{index}.webp", save_all=True, append_images=others, lossless=True)
+        lines = [f'{index}.webp,"{videos.labels[index]}"' for index in indices]
         (tmp_path / split / "captions.csv").write_text("\n".join(["video,caption", *lines]))
     sizes = {path: value for path, value in SMALL.items() if path != "corpus.size"}
     prepared = prepare(resolve("caption-video", [tmp_path], sizes), lambda _: None)
-    for split, places in (("train", (0, 1, 2)), ("valid", (3,)), ("test", (4, 5))):
-        assert [example.target for example in prepared.splits[split]] == [videos.labels[place] for place in places]
-        assert (prepared.splits[split].pixels == videos.pixels[list(places)]).all()
+    for split, indices in (("train", (0, 1, 2)), ("valid", (3,)), ("test", (4, 5))):
+        assert [example.target for example in prepared.splits[split]] == [videos.labels[index] for index in indices]
+        assert (prepared.splits[split].pixels == videos.pixels[list(indices)]).all()
 
 
 def test_pixels_of_an_image_are_refused(run: RunFolder):

@@ -1,4 +1,4 @@
-"""A classifier from a table to a label: train, ask, score, look inside, report, resume, and start from a BERT."""
+"""A text classifier from a table to labels: train, predict, score, report, resume, and fine-tune a BERT."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SMALL = {"source.tokenizer.vocab_size": 400, "training.batch_tokens": 128, "trai
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Praise and blame; "not" turns it round, so that one must read."""
+    """Praise and blame; "not" reverses the label, so that word order matters."""
     path = tmp_path_factory.mktemp("data") / "my.tsv"
     lines = []
     for words, labels in ((GOOD, ("praise", "blame")), (BAD, ("blame", "praise"))):
@@ -61,9 +61,9 @@ def test_it_predicts_the_label_and_all_probabilities(run: RunFolder):
     model = load(run.path)
     found = model("the video is good")
     assert found.text == "praise"
-    (guess,) = found.candidates
-    assert [choice.text for choice in guess] == ["praise", "blame"]
-    assert sum(choice.probability for choice in guess) == pytest.approx(1, abs=1e-5)
+    (candidates,) = found.candidates
+    assert [each.text for each in candidates] == ["praise", "blame"]
+    assert sum(each.probability for each in candidates) == pytest.approx(1, abs=1e-5)
     assert [each.text for each in model.predict(["the song is not fine", "the 菜 is 坏", "the 书 is not 差"])] == [
         "blame", "blame", "praise"
     ]  # fmt: skip
@@ -76,22 +76,22 @@ def test_it_predicts_the_label_and_all_probabilities(run: RunFolder):
 def test_large_batches_have_packed_weights_and_the_same_predictions(run, monkeypatch, count, packed, precision, near):
     model, texts = load(run.path), [f"the {thing} is {word}" for thing in THINGS for word in (*GOOD, *BAD)][:count]
     one_by_one = [model(text) for text in texts]
-    made, read, plain = [], [], task_protocols.pack_for_large_batches
+    calls, batches, pack = [], [], task_protocols.pack_for_large_batches
 
-    def watched(*given):
-        made.append(given)
-        twin = copy.copy(plain(*given))
-        twin.forward = lambda batch: (read.append(batch), type(twin).forward(twin, batch))[1]
-        return twin
+    def recording(*arguments):
+        calls.append(arguments)
+        packed_model = copy.copy(pack(*arguments))
+        packed_model.forward = lambda batch: (batches.append(batch), type(packed_model).forward(packed_model, batch))[1]
+        return packed_model
 
-    monkeypatch.setattr(task_protocols, "pack_for_large_batches", watched)
+    monkeypatch.setattr(task_protocols, "pack_for_large_batches", recording)
     together = model.predict(texts, precision=precision)
-    assert made == [(model.module, precision)] * packed
-    assert len(read) == 2 * packed
+    assert calls == [(model.module, precision)] * packed
+    assert len(batches) == 2 * packed
     assert [each.text for each in together] == [each.text for each in one_by_one]
     scores = [[each.score for each in some] for some in (together, one_by_one)]
     assert scores[0] == pytest.approx(scores[1], abs=near)
-    assert (max(abs(actual - theirs) for actual, theirs in zip(*scores, strict=True)) > 1e-5) == (precision == "bf16")
+    assert (max(abs(first - second) for first, second in zip(*scores, strict=True)) > 1e-5) == (precision == "bf16")
 
 
 def test_an_encoder_only_model_refuses_most_decoding_settings(run: RunFolder):
@@ -113,7 +113,7 @@ def test_an_empty_text_is_refused_and_a_long_one_is_truncated(run: RunFolder):
 
 
 @pytest.mark.parametrize(
-    "name", ["classify-text", "classify-text-gru", "classify-text-cnn"], ids=["transformer", "gru", "windows"]
+    "name", ["classify-text", "classify-text-gru", "classify-text-cnn"], ids=["transformer", "gru", "cnn"]
 )
 def test_every_encoder_learns_the_word_not(table: Path, tmp_path: Path, name):
     changes = {} if name != "classify-text-cnn" else {"encoder.dropout": 0.0}
@@ -132,9 +132,9 @@ def test_it_is_scored_label_by_label(run: RunFolder, capsys):
     assert len(rows) == 10
     assert (run.evaluation / "confusion.png").read_bytes().startswith(b"\x89PNG")
     assert command(["eval", str(run.path)]) == 0
-    told = capsys.readouterr().out
-    assert "precision %" in told
-    assert "macro F1" in told
+    printed = capsys.readouterr().out
+    assert "precision %" in printed
+    assert "macro F1" in printed
     page = write_report(run).read_text(encoding="utf-8")
     assert "Confusion matrix" in page
     assert "precision" in page
@@ -142,9 +142,9 @@ def test_it_is_scored_label_by_label(run: RunFolder, capsys):
     with pytest.raises(UserError, match="no table of predictions"):
         compare(run, run)
     assert command(["eval", str(run.path), str(run.path)]) == 0
-    told = capsys.readouterr().out
-    assert "difference 0.00 (0.00 ± 0.00), p = 1.000" in told
-    assert "0 test examples that" in told
+    printed = capsys.readouterr().out
+    assert "difference 0.00 (0.00 ± 0.00), p = 1.000" in printed
+    assert "0 test examples that" in printed
 
 
 def test_the_report_shows_the_most_confident_mistakes(run: RunFolder):
@@ -183,10 +183,10 @@ def test_json_lines_are_read_and_short_labels_give_no_warning(table: Path, tmp_p
     long = [["very " * 30 + text, label] for text, label in rows]
     path = tmp_path / "my.jsonl"
     path.write_text("".join(json.dumps({"source": a, "target": b}) + "\n" for a, b in long), encoding="utf-8")
-    said: list[str] = []
-    prepare(tiny_recipe(path, "classify-text", **SMALL), said.append)
-    assert "labels 2" in said[0]
-    assert not [line for line in said if "times as long" in line or "length ratio" in line]
+    lines: list[str] = []
+    prepare(tiny_recipe(path, "classify-text", **SMALL), lines.append)
+    assert "labels 2" in lines[0]
+    assert not [line for line in lines if "times as long" in line or "length ratio" in line]
 
 
 def test_an_unknown_test_label_is_reported_with_its_line(table: Path, tmp_path: Path):
@@ -194,15 +194,15 @@ def test_an_unknown_test_label_is_reported_with_its_line(table: Path, tmp_path: 
     recipe = tiny_recipe(table, "classify-text", **SMALL | {"corpus.test": [str(tmp_path / "test.tsv")]})
     with pytest.raises(UserError, match=r"test\.tsv:2: The label 'ugly' does not occur"):
         train_recipe(recipe, tmp_path / "run")
-    assert not (tmp_path / "run").exists()  # it is known before anything is learned
+    assert not (tmp_path / "run").exists()  # refused before training
 
 
 def test_every_label_of_one_file_is_in_the_training_split(tmp_path: Path):
     lines = [f"text {n}\t{'odd' if n % 2 else 'even'}\n" for n in range(60)] + [f"rare {n}\t{n}\n" for n in range(20)]
     (tmp_path / "my.tsv").write_text("".join(lines), encoding="utf-8")
-    said: list[str] = []
-    prepare(tiny_recipe(tmp_path / "my.tsv", "classify-text", **SMALL), said.append)
-    assert "labels 22" in said[0]
+    lines: list[str] = []
+    prepare(tiny_recipe(tmp_path / "my.tsv", "classify-text", **SMALL), lines.append)
+    assert "labels 22" in lines[0]
 
 
 def test_a_single_label_is_refused(tmp_path: Path):
@@ -212,9 +212,9 @@ def test_a_single_label_is_refused(tmp_path: Path):
 
 
 def test_a_dry_run_shows_text_and_label(table: Path):
-    said: list[str] = []
-    dry_run(tiny_recipe(table, "classify-text", **SMALL), said.append)
-    assert any("labels         praise" in line or "labels         blame" in line for line in said)
+    lines: list[str] = []
+    dry_run(tiny_recipe(table, "classify-text", **SMALL), lines.append)
+    assert any("labels         praise" in line or "labels         blame" in line for line in lines)
 
 
 def test_a_stopped_run_resumes_to_the_same_result(table: Path, tmp_path: Path):
@@ -228,7 +228,7 @@ def test_bpe_dropout_tokenizes_anew_in_every_epoch(table: Path, tmp_path: Path):
     assert load(run.path)("the video is good").text in ("praise", "blame")
 
 
-# Starting from a model that has learned to fill blanks
+# Fine-tuning of a masked language model
 
 
 @pytest.fixture(scope="module")
@@ -243,10 +243,10 @@ def test_fine_tuning_starts_with_the_encoder_and_the_tokenizer_of_a_bert(table: 
     assert recipe.source == filler.recipe().source
     assert recipe.encoder == filler.recipe().encoder
     prepared = prepare(recipe, lambda text: None)
-    begun, learned = named_tensors(new_trainer(recipe, prepared).model), named_tensors(load(filler.path).module)
-    reading = [name for name in begun if name.startswith(("source.", "encoder."))]
-    assert len(reading) > 10
-    assert all(torch.equal(begun[name], learned[name]) for name in reading)
+    fresh, learned = named_tensors(new_trainer(recipe, prepared).model), named_tensors(load(filler.path).module)
+    encoder_weights = [name for name in fresh if name.startswith(("source.", "encoder."))]
+    assert len(encoder_weights) > 10
+    assert all(torch.equal(fresh[name], learned[name]) for name in encoder_weights)
     assert prepared.tokenizers.source.fingerprint == load(filler.path).tokenizers.source.fingerprint
     run = train_recipe(recipe, tmp_path / "tuned")
     assert load(run.path)("the video is good").text in ("praise", "blame")
@@ -257,16 +257,16 @@ def test_an_incompatible_pretrained_model_is_refused(table: Path, filler: RunFol
     with pytest.raises(UserError, match="no run 'nowhere'"):
         resolve("classify-text", [table], {"pretrained": "nowhere"})
     for path, value in (("encoder.width", 64), ("encoder.heads", 1), ("source.tokenizer.kind", "characters")):
-        told = rf"{path} differs between this recipe and its pretrained model: {value} and "
-        with pytest.raises(UserError, match=told):
+        message = rf"{path} differs between this recipe and its pretrained model: {value} and "
+        with pytest.raises(UserError, match=message):
             resolve("classify-text", [table], {"pretrained": str(filler.path), path: value})
     wide = resolve("classify-text", [table], {"pretrained": str(filler.path)}).with_(**{"encoder.width": 64})
     with pytest.raises(UserError, match="is missing or has another shape"):
         new_trainer(wide, prepare(wide, lambda text: None))
     with pytest.raises(UserError, match="only encoder-only models can start"):
         resolve("pocket-transformer", [], {"pretrained": str(filler.path)})
-    free = {"encoder.dropout": 0.4, "encoder.drop_path": 0.1, "source.max_tokens": 20}
-    others = resolve("classify-text", [table], {"pretrained": str(filler.path), **free})
+    allowed = {"encoder.dropout": 0.4, "encoder.drop_path": 0.1, "source.max_tokens": 20}
+    others = resolve("classify-text", [table], {"pretrained": str(filler.path), **allowed})
     assert new_trainer(others, prepare(others, lambda text: None)).step == 0
 
 
@@ -282,7 +282,7 @@ def test_the_pretrained_model_is_stored_by_its_absolute_path(table: Path, filler
 
 
 @pytest.mark.parametrize(
-    "changes, complaint",
+    "changes, message",
     [
         ({"metrics": ["bleu"]}, "metrics are for generated texts"),
         ({"training.batches": "packed"}, "packed batches"),
@@ -290,6 +290,6 @@ def test_the_pretrained_model_is_stored_by_its_absolute_path(table: Path, filler
     ],
     ids=str,
 )
-def test_settings_without_effect_are_refused(table: Path, changes, complaint):
-    with pytest.raises(UserError, match=complaint):
+def test_settings_without_effect_are_refused(table: Path, changes, message):
+    with pytest.raises(UserError, match=message):
         resolve("classify-text", [table], changes)

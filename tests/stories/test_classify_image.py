@@ -1,4 +1,4 @@
-"""A ViT from drawn shapes, or from a folder of images, to a label: train, ask, score, look inside, resume."""
+"""A ViT classifier on drawn shapes or a folder of images: train, predict, score, trace, resume."""
 
 from __future__ import annotations
 
@@ -47,27 +47,27 @@ def small(*data: Path, name: str = "classify-image", **changes) -> Recipe:
 
 def painted(color: tuple[int, ...], number: int) -> Image.Image:
     """An image that is mostly of one color, in a size of its own."""
-    lots = np.random.default_rng(number)
-    height, width = lots.integers(12, 40, 2)
-    pixels = np.array(color) + lots.normal(0, 40, (height, width, 3))
+    rng = np.random.default_rng(number)
+    height, width = rng.integers(12, 40, 2)
+    pixels = np.array(color) + rng.normal(0, 40, (height, width, 3))
     return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
 
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three classes, one of them called in Chinese."""
+    """Three classes, one with a Chinese name."""
     folder = tmp_path_factory.mktemp("data") / "photos"
-    for place, (label, color) in enumerate(COLORS.items()):
+    for index, (label, color) in enumerate(COLORS.items()):
         (folder / label).mkdir(parents=True)
         for number in range(40):
             ending = ("png", "jpg")[number % 2]
-            painted(color, 100 * place + number).save(folder / label / f"图 {number}.{ending}")
+            painted(color, 100 * index + number).save(folder / label / f"图 {number}.{ending}")
     return folder
 
 
 @pytest.fixture(scope="module")
 def run(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A model that tells colors."""
+    """A model that classifies colors."""
     much = {"training.steps": 60, "training.evaluate_every": 30, "training.learning_rate": 3e-3}
     return train_recipe(small(photos, **much), tmp_path_factory.mktemp("runs") / "learned")
 
@@ -78,9 +78,9 @@ def test_it_classifies_files_of_any_size_with_all_probabilities(run: RunFolder, 
         paths.append(tmp_path / f"{label}.png")
         painted(color, 1000 + number).resize((300, 7 + 200 * number)).save(paths[-1])
     assert [each.text for each in model.predict([str(path) for path in paths])] == list(COLORS)
-    (guess,) = model(str(paths[0])).candidates
-    assert {choice.text for choice in guess} == set(COLORS)
-    assert sum(choice.probability for choice in guess) == pytest.approx(1, abs=1e-5)
+    (candidates,) = model(str(paths[0])).candidates
+    assert {each.text for each in candidates} == set(COLORS)
+    assert sum(each.probability for each in candidates) == pytest.approx(1, abs=1e-5)
     assert model.score(str(paths[1]), "green") > model.score(str(paths[1]), "blue")
 
 
@@ -97,12 +97,12 @@ def test_predictions_of_pixels_do_not_depend_on_the_batch(run: RunFolder):
 
 def test_it_has_attention(run: RunFolder, tmp_path: Path):
     painted(COLORS["green"], 5).save(tmp_path / "green.png")
-    looked = load(run.path)(str(tmp_path / "green.png")).attention
-    assert looked.source[:3] == ["class", "1,1", "1,2"]
-    assert looked.source[-1] == "4,4"
-    assert looked.matrix.shape == (17, 17)
-    assert looked.matrix.sum(1) == pytest.approx(np.ones(17), abs=1e-5)
-    assert "<table>" in looked.html()
+    attention = load(run.path)(str(tmp_path / "green.png")).attention
+    assert attention.source[:3] == ["class", "1,1", "1,2"]
+    assert attention.source[-1] == "4,4"
+    assert attention.matrix.shape == (17, 17)
+    assert attention.matrix.sum(1) == pytest.approx(np.ones(17), abs=1e-5)
+    assert "<table>" in attention.html()
 
 
 def test_a_model_accepts_other_image_sizes_and_warns_about_resizing(run: RunFolder, tmp_path: Path, capsys):
@@ -128,20 +128,20 @@ def test_a_model_accepts_other_image_sizes_and_warns_about_resizing(run: RunFold
     assert "image size 20 x 20 pixels" in capsys.readouterr().out
     scores = json.loads((run.evaluation / "scores.json").read_text())
     assert scores["image"] == {"size": 20}
-    assert command(["eval", str(run.path), str(run.path)]) == 0  # runs are compared by what each sees of itself
+    assert command(["eval", str(run.path), str(run.path)]) == 0  # comparisons use the image size of each run
     assert "image" not in json.loads((run.evaluation / "scores.json").read_text())
     assert scores["test"]["accuracy"] > 80
 
 
 @pytest.mark.parametrize(
-    ("image_size", "told"), [(0, "cannot be 0"), (5000, "cannot be 5000"), (516, "more than 16,384")]
+    ("image_size", "message"), [(0, "cannot be 0"), (5000, "cannot be 5000"), (516, "more than 16,384")]
 )
-def test_invalid_image_sizes_are_refused_without_naming_the_image(run, tmp_path, side, told, capsys):
+def test_invalid_image_sizes_are_refused_without_naming_the_image(run, tmp_path, image_size, message, capsys):
     painted(COLORS["blue"], 5).save(tmp_path / "x.png")
-    for asked in (["predict", str(run.path), str(tmp_path / "x.png")], ["eval", str(run.path)]):
-        assert command([*asked, "--set", f"source.image_size={image_size}"]) == 2
+    for arguments in (["predict", str(run.path), str(tmp_path / "x.png")], ["eval", str(run.path)]):
+        assert command([*arguments, "--set", f"source.image_size={image_size}"]) == 2
         error = capsys.readouterr().err
-        assert told in error
+        assert message in error
         assert "x.png" not in error
 
 
@@ -151,8 +151,8 @@ def test_a_damaged_image_gives_an_empty_line_and_an_exit_code(run, tmp_path, cap
         painted(COLORS["blue"], 3).save(name)
     Path(names[1]).write_text("not an image")
     (tmp_path / "names.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
-    for asked in (names, ["--file", str(tmp_path / "names.txt")]):
-        assert command(["predict", str(run.path), *asked]) == 2
+    for arguments in (names, ["--file", str(tmp_path / "names.txt")]):
+        assert command(["predict", str(run.path), *arguments]) == 2
         captured = capsys.readouterr()
         assert [line[:4] for line in captured.out.splitlines()] == ["blue", "", "blue"]
         assert "bad.png" in captured.err
@@ -160,17 +160,17 @@ def test_a_damaged_image_gives_an_empty_line_and_an_exit_code(run, tmp_path, cap
 
 def test_resuming_with_another_image_size_is_refused(run: RunFolder, tmp_path: Path, capsys, monkeypatch):
     painted(COLORS["blue"], 3).save(tmp_path / "a.png")
-    asked = ["predict", str(run.path), str(tmp_path / "a.png"), "--out", str(tmp_path / "out.txt")]
+    arguments = ["predict", str(run.path), str(tmp_path / "a.png"), "--out", str(tmp_path / "out.txt")]
 
-    def stopped(answers: OutputFile) -> None:
+    def stopped(output_file: OutputFile) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(OutputFile, "finish", stopped)
-        assert command(asked) == 130
-    assert command([*asked, "--set", "source.image_size=24"]) == 2
+        assert command(arguments) == 130
+    assert command([*arguments, "--set", "source.image_size=24"]) == 2
     assert "started with image_size = null, and now image_size = 24" in capsys.readouterr().err
-    assert command(asked) == 0
+    assert command(arguments) == 0
 
 
 def test_the_command_line_classifies_images_and_names_other_files(run: RunFolder, tmp_path: Path, capsys):
@@ -178,10 +178,10 @@ def test_the_command_line_classifies_images_and_names_other_files(run: RunFolder
     assert command(["predict", str(run.path), str(tmp_path / "蓝.png")]) == 0
     assert capsys.readouterr().out.startswith("blue\tblue 0.")
     assert command(["predict", str(run.path), str(tmp_path / "蓝.png"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["source"].endswith("蓝.png")
-    assert told["candidates"][0][0]["text"] == "blue"
-    assert sum(each["probability"] for each in told["candidates"][0]) == pytest.approx(1, abs=1e-5)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["source"].endswith("蓝.png")
+    assert printed["candidates"][0][0]["text"] == "blue"
+    assert sum(each["probability"] for each in printed["candidates"][0]) == pytest.approx(1, abs=1e-5)
     (tmp_path / "text.png").write_text("hello")
     assert command(["predict", str(run.path), str(tmp_path / "text.png")]) != 0
     assert "text.png: This is not an image but text." in capsys.readouterr().err
@@ -224,7 +224,7 @@ def test_mistakes_are_shown_and_deleted_when_there_are_none(run: RunFolder, tmp_
         run.recipe_file.write_text(mistaken.toml(), encoding="utf-8")
         with pytest.raises(UserError, match="test examples may be among them"):
             evaluate(run)
-        run.splits.unlink()  # these are others, as we know
+        run.splits.unlink()  # skips the comparison
         assert evaluate(run)["test"]["accuracy"] < 10
         assert (run.evaluation / "mistakes.png").exists()
         page = write_report(run).read_text(encoding="utf-8")
@@ -265,11 +265,11 @@ def test_shapes_need_no_file(tmp_path: Path, few_drawn_images: int):
     assert scores["accuracy"] > 20  # chance is 10
     assert len(scores["classes"]) == 10
     _, row, *_ = (run.evaluation / "test-predictions.tsv").read_text(encoding="utf-8").splitlines()
-    assert row.split("\t")[0] == Scenes.sample(few_drawn_images, 1, "test").captions[0]  # what it is called
+    assert row.split("\t")[0] == Scenes.sample(few_drawn_images, 1, "test").captions[0]  # its name
 
 
 @pytest.mark.parametrize(
-    "views", [{}, {"augmentation.mixup": 0.5, "augmentation.flip": True, "augmentation.repeats": 2}], ids=str
+    "augmentation", [{}, {"augmentation.mixup": 0.5, "augmentation.flip": True, "augmentation.repeats": 2}], ids=str
 )
 def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path, augmentation):
     stop_and_resume(small(**augmentation), tmp_path)
@@ -279,15 +279,15 @@ def test_fine_tuning_starts_with_the_weights_of_another_run(run: RunFolder, tmp_
     changes = {"pretrained": str(run.path), "training.steps": 2, "training.evaluate_every": 2, "training.batch_size": 16}
     recipe = resolve("classify-image", [], changes | {"corpus.size": 50})
     assert recipe.source == run.recipe().source
-    begun, learned = (
+    fresh, learned = (
         named_tensors(new_trainer(recipe, prepare(recipe, lambda text: None)).model),
         load(run.path).module,
     )
     weights = named_tensors(learned)
-    reading = [name for name in begun if name.startswith(("source.", "encoder."))]
-    assert "source.prefix_tokens.embeddings" in reading
-    assert "source.positions.table.weight" in reading
-    assert all(torch.equal(begun[name], weights[name]) for name in reading)
+    encoder_weights = [name for name in fresh if name.startswith(("source.", "encoder."))]
+    assert "source.prefix_tokens.embeddings" in encoder_weights
+    assert "source.positions.table.weight" in encoder_weights
+    assert all(torch.equal(fresh[name], weights[name]) for name in encoder_weights)
     assert evaluate(train_recipe(recipe, tmp_path / "tuned"))["test"]["examples"] == few_drawn_images
 
 
@@ -299,23 +299,23 @@ def test_repeated_augmentation_keeps_the_batch_size():
 
 
 def test_a_dry_run_shows_the_size_of_images():
-    said: list[str] = []
-    dry_run(small(), said.append)
-    assert any("source (16, 3, 16, 16)" in line for line in said)
-    assert any("image          16 x 16 pixels, 3 channels" in line for line in said)
-    assert any("labels " in line for line in said)
+    lines: list[str] = []
+    dry_run(small(), lines.append)
+    assert any("source (16, 3, 16, 16)" in line for line in lines)
+    assert any("image          16 x 16 pixels, 3 channels" in line for line in lines)
+    assert any("labels " in line for line in lines)
 
 
 def test_a_bad_image_is_left_out_and_counted(photos: Path, tmp_path: Path):
     bad = photos / "blue" / "bad.png"
     bad.write_bytes(b"not an image")
     try:
-        said: list[str] = []
-        prepared = prepare(small(photos), said.append)
+        lines: list[str] = []
+        prepared = prepare(small(photos), lines.append)
         assert sum(map(len, prepared.splits.values())) == 120
         (report,) = prepared.reports
         assert report["totals"] == {"read": 121, "kept": 120, "skipped": 0, "rejected": 1}
-        assert any("bad.png" in line for line in said)
+        assert any("bad.png" in line for line in lines)
         with pytest.raises(UserError, match=r"bad\.png"):
             prepare(small(photos, **{"corpus.on_error": "error"}), lambda text: None)
     finally:
@@ -323,7 +323,7 @@ def test_a_bad_image_is_left_out_and_counted(photos: Path, tmp_path: Path):
 
 
 def test_one_folder_with_several_labels_is_required(photos: Path, tmp_path: Path):
-    with pytest.raises(UserError, match="2 sets of images were given"):
+    with pytest.raises(UserError, match="2 image folders were given"):
         resolve("classify-image", [photos, photos], {})
     with pytest.raises(UserError, match="class"):
         prepare(small(photos / "blue"), lambda text: None)
@@ -332,16 +332,16 @@ def test_one_folder_with_several_labels_is_required(photos: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "recipe, changes, complaint",
+    "recipe, changes, message",
     [
         ("classify-text", {"corpus": {"kind": "shapes"}}, r"corpus\.kind=shapes goes with source\.kind=image"),
         ("classify-image", {"corpus": {"kind": "tense"}}, r"corpus\.kind=tense goes with source\.kind=text"),
-        ("classify-text", {"augmentation": {"flip": True}}, "only images have views"),
+        ("classify-text", {"augmentation": {"flip": True}}, "only images have augmentation"),
         ("classify-image", {"objective.kind": "next-token"}, r"goes with objective\.kind=classify"),
     ],
 )
-def test_incompatible_settings_are_refused(recipe, changes, complaint):
-    with pytest.raises(UserError, match=complaint):
+def test_incompatible_settings_are_refused(recipe, changes, message):
+    with pytest.raises(UserError, match=message):
         resolve(recipe, [], changes)
 
 
@@ -350,7 +350,7 @@ def test_the_prompt_reads_image_files(run: RunFolder, tmp_path: Path, monkeypatc
     typed = iter([str(tmp_path / "nothing.png"), str(tmp_path / "蓝.png"), ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     interactive(load(run.path), {"prefix": ""})
-    told = capsys.readouterr()
-    assert told.out.startswith("Type the name of an image file and press Enter")
-    assert "\nblue\t" in told.out
-    assert "nothing.png: The image cannot be read" in told.err
+    printed = capsys.readouterr()
+    assert printed.out.startswith("Enter the name of an image file")
+    assert "\nblue\t" in printed.out
+    assert "nothing.png: The image cannot be read" in printed.err

@@ -1,4 +1,4 @@
-"""Measured runs: a row file holds what a run gave, and the tables say what the rows say."""
+"""Benchmark rows: a row file has the metrics of a run, and tables have the values of the rows."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ LADDER = ("low", "middle", "high")
 
 
 def outputs(wrong: int, seed: int = 0) -> list[str]:
-    """The references, with so many of the sentences spoilt; which ones depends on the seed."""
+    """The references, with `wrong` of the sentences changed; which ones depends on the seed."""
     spoilt = {(seed + index) % 6 for index in range(wrong)}
     return [text.replace("dog", "cat") if index in spoilt else text for index, text in enumerate(REFERENCES)]
 
 
 def row(recipe: str, seed: int, wrong: int, label: str = "") -> Row:
-    said = outputs(wrong, seed)
-    bleu = corpus_bleu(said, REFERENCES).value
-    figures = {"steps": 100, "weights": 7, "seconds": 10.0 + seed, "valid_bleu": bleu - 1, "test_bleu": bleu}
+    texts = outputs(wrong, seed)
+    bleu = corpus_bleu(texts, REFERENCES).value
+    metrics = {"steps": 100, "weights": 7, "seconds": 10.0 + seed, "valid_bleu": bleu - 1, "test_bleu": bleu}
     machine = {"python": "3.12", "torch": "2.11", "device": "GPU"}
-    return Row(recipe, seed, label, {"a": 1} if label else {}, figures, {"bleu": "tok:13a"}, {"test": said}, machine)
+    return Row(recipe, seed, label, {"a": 1} if label else {}, metrics, {"bleu": "tok:13a"}, {"test": texts}, machine)
 
 
 ROWS = [
@@ -71,7 +71,7 @@ class TestTables:
         assert (step["first"], step["second"]) == ("low", "high")
         low = [each.metrics["test_bleu"] for each in ROWS[:2]]
         assert step["difference"] == pytest.approx(100 - sum(low) / 2, abs=1e-3)
-        assert step["p_of_seeds"] == "0.001, 0.001"  # seed 3 has nothing to be compared with
+        assert step["p_of_seeds"] == "0.001, 0.001"  # seed 3 has no counterpart
 
     def test_an_ablation_is_compared_with_the_same_seeds_and_ordered_by_its_loss(self):
         table = ablation_table(ROWS, TEST)["rows"]
@@ -178,9 +178,9 @@ class TestFiles:
         pairs = write_pairs(tmp_path / "pairs.tsv")
         monkeypatch.setattr(row_files, "resolve", lambda name, data, changes: tiny_recipe(pairs, name, **changes))
         out = tmp_path / "rows"
-        asked = ["row", "pocket-transformer", "--seed", "5", "--label", "Tiny one", "--out", str(out)]
-        asked += ["--set", "training.steps=4", "--set", "target.head=untied"]
-        row_command.main(asked)
+        arguments = ["row", "pocket-transformer", "--seed", "5", "--label", "Tiny one", "--out", str(out)]
+        arguments += ["--set", "training.steps=4", "--set", "target.head=untied"]
+        row_command.main(arguments)
         (made,) = read_rows(out)
         assert (made.recipe, made.label, made.seed) == ("pocket-transformer", "Tiny one", 5)
         assert made.overrides == {"training.steps": 4, "target.head": "untied"}
@@ -193,13 +193,13 @@ class TestFiles:
         assert run.recipe().training.seed == 5
 
         def never(*_):
-            raise AssertionError("this was trained already")
+            raise AssertionError("this run exists already")
 
         monkeypatch.setattr(row_files, "train_recipe", never)
-        row_command.main(asked)
+        row_command.main(arguments)
         assert "there already" in capsys.readouterr().out
         (out / f"{made.name}.json").unlink()
-        row_command.main([*asked, "--shared"])  # the run is there, the file lost; how long it took is not told
+        row_command.main([*arguments, "--shared"])  # the run exists without its row file; its time is unknown
         (shared,) = read_rows(out)
         assert shared.metrics == {name: value for name, value in made.metrics.items() if name != "seconds"} | {
             name: value for name, value in shared.metrics.items() if name.endswith("decoding_seconds")

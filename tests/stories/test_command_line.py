@@ -1,4 +1,4 @@
-"""The verbs, as a user types them: what they print, and what they answer to mistakes."""
+"""The commands as a user types them: their output, and their errors."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ def test_train_evaluate_and_predict(folder: Path, capsys: pytest.CaptureFixture[
         assert (folder / "runs" / "pocket-transformer" / name).stat().st_size > 0, name
 
     stored = tomllib.loads((folder / "runs" / "pocket-transformer" / "recipe.toml").read_text(encoding="utf-8"))
-    assert stored["corpus"]["paths"] == [str(folder / "my.tsv")]  # it can be run again from any folder
+    assert stored["corpus"]["paths"] == [str(folder / "my.tsv")]  # it can be trained from any folder
 
     assert run(["eval", "latest"]) == 0
     assert "sacreBLEU signature\n  nrefs:1|case:mixed" in capsys.readouterr().out
 
     assert run(["predict", "latest", "红猫", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["source"] == "红猫"
-    assert len(answer["outputs"]) == 1
+    output = json.loads(capsys.readouterr().out)
+    assert output["source"] == "红猫"
+    assert len(output["outputs"]) == 1
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("红猫\n\n黑狗\n".encode())))
     assert run(["predict", "latest", "--set", "decoding.num_beams=2"]) == 0
     lines = capsys.readouterr().out.split("\n")
     assert len(lines) == 4
-    assert lines[1] == ""  # an empty line gets an empty answer, so that lines stay aligned
+    assert lines[1] == ""  # an empty line has an empty output
 
     assert run(["runs"]) == 0
     assert "finished" in capsys.readouterr().out
-    assert run(["train", "pocket-transformer", "my.tsv", *settings()]) == 0  # a finished run is left alone
+    assert run(["train", "pocket-transformer", "my.tsv", *settings()]) == 0  # a finished run is not changed
     assert (folder / "runs" / "pocket-transformer-2").is_dir()
 
 
@@ -79,11 +79,11 @@ def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("command", "answer"),
+    ("command", "message"),
     [
         ("trian x", "There is no command 'trian'. Did you mean 'train'?"),
         ("show pocket-transfomer", "There is no recipe 'pocket-transfomer'. Did you mean 'pocket-transformer'?"),
-        ("train multi30k-ensemble", "put together of finished runs: `seq2see ensemble RUN RUN`."),
+        ("train multi30k-ensemble", "made of finished runs: `seq2see ensemble RUN RUN`."),
         ("train translate mi.tsv", "mi.tsv: There is no such file. Did you mean 'my.tsv'?"),
         ("train translate --set training.step=3", "training: There is no setting 'step'. Did you mean 'steps'?"),
         ("train translate --set encoder.kind=transformr", "There is no kind 'transformr'. Did you mean 'transformer'?"),
@@ -104,18 +104,18 @@ def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.Capt
         ("diff pocket-gru pocket-gro", "Did you mean 'pocket-gru'?"),
     ],
 )
-def test_an_error_is_reported_in_one_sentence(command: str, answer: str, folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_error_is_reported_in_one_sentence(command: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]):
     assert run(command.split()) == 2
     printed = capsys.readouterr()
-    assert answer in printed.err
+    assert message in printed.err
     assert printed.err.startswith("seq2see: ")
     assert printed.err.count("\n") == 1
     assert "Traceback" not in printed.err
 
 
-@pytest.mark.parametrize("verb", ["data check", "train classify-image", "predict"])
-def test_an_impossible_path_is_reported(verb: str, folder: Path, capsys: pytest.CaptureFixture[str]):
-    assert run([*verb.split(), "a" * 5000]) == 2  # as one behind a locked folder; but no folder is locked for root
+@pytest.mark.parametrize("name", ["data check", "train classify-image", "predict"])
+def test_an_impossible_path_is_reported(name: str, folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert run([*name.split(), "a" * 5000]) == 2  # as in a locked folder, but no folder is locked for root
     printed = capsys.readouterr().err
     assert printed.startswith("seq2see: aaa")
     assert "Check the path" in printed
@@ -126,7 +126,7 @@ def test_an_interrupted_command_has_the_exit_code_130(monkeypatch: pytest.Monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "app", stopped)
-    assert run(["recipes"]) == 130  # as shells say it: 128 and the number of the signal
+    assert run(["recipes"]) == 130  # as in shells: 128 plus the signal number
 
 
 def test_an_interrupted_training_prints_how_to_resume_and_exits_with_its_signal(
@@ -150,12 +150,12 @@ def test_a_corpus_with_a_changed_file_has_the_exit_code_2(
         assert f"{status:<10} b" in capsys.readouterr().out
 
 
-AT_ONCE = pytest.mark.parametrize("at_once", ["1", ""], ids=["printed at once", "kept back"])
+BUFFERING = pytest.mark.parametrize("unbuffered", ["1", ""], ids=["unbuffered", "buffered"])
 
 
-@AT_ONCE
-def test_closed_and_full_streams_give_no_traceback(at_once: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PYTHONUNBUFFERED", at_once)
+@BUFFERING
+def test_closed_and_full_streams_give_no_traceback(unbuffered: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     assert run(["train", "translate", "my.tsv", *settings()]) == 0
 
     def shell(command: str) -> tuple[int, str]:
@@ -166,10 +166,10 @@ def test_closed_and_full_streams_give_no_traceback(at_once: str, folder: Path, m
     assert shell("<&-") == (0, "")
     assert shell("红猫 >&-") == (0, "")
     assert shell("--file my.tsv 2>&-") == (0, "")
-    code, told = shell("红猫 > /dev/full")
+    code, error = shell("红猫 > /dev/full")
     assert code == 2
-    assert told.startswith("seq2see: The output cannot be written or read (No space left on device).")
-    assert told.count("\n") == 1
+    assert error.startswith("seq2see: The output cannot be written or read (No space left on device).")
+    assert error.count("\n") == 1
 
 
 def test_a_text_that_names_a_file_gives_a_warning(folder: Path, capsys: pytest.CaptureFixture[str]):
@@ -208,18 +208,18 @@ BAD_FILES = {
 
 @pytest.mark.parametrize("case", BAD_FILES)
 def test_bad_data_are_named_with_file_and_line(case: str, folder: Path, capsys: pytest.CaptureFixture[str]):
-    files, names, answer = BAD_FILES[case]
+    files, names, message = BAD_FILES[case]
     for name, content in files.items():
         (folder / name).write_bytes(content)
     assert run(["train", "translate", *names]) == 2
     printed = capsys.readouterr().err
-    assert answer in printed
+    assert message in printed
     assert printed.count("\n") == 1
     assert not (folder / "runs").exists()
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "task", "told", "code"),
+    ("name", "content", "task", "message", "code"),
     [
         ("书.txt", "从前有一座山。\n山里有一座庙。\n", [], "checked as running text", 0),
         ("词.conllu", "1\t猫\t_\tNOUN\t_\t_\t_\t_\t_\t_\n", [], "1 sentences read = 1 kept", 0),
@@ -235,16 +235,16 @@ def test_bad_data_are_named_with_file_and_line(case: str, folder: Path, capsys: 
         ),
     ],
 )
-def test_any_data_can_be_checked(name, content, task, told, code, folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_any_data_can_be_checked(name, content, task, message, code, folder: Path, capsys: pytest.CaptureFixture[str]):
     (folder / name).write_text(content, encoding="utf-8")
     assert run(["data", "check", name, *task]) == code
     printed = capsys.readouterr().out
-    assert told in printed
+    assert message in printed
     assert "length ratio" not in printed
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "task", "told"),
+    ("name", "content", "task", "message"),
     [
         ("a.txt", "To be, or not to be,\n" * 4, ["--task", "write"], "has 76 tokens: too few for two windows of 128."),
         ("a.txt", "To be, or not to be,\n" * 4, [], "has 76 tokens: too few for two windows of 128."),
@@ -252,12 +252,12 @@ def test_any_data_can_be_checked(name, content, task, told, code, folder: Path, 
         ("a.csv", "1\n2\n3\n", ["--task", "forecast"], "There are 3 values"),
     ],
 )
-def test_data_check_reports_short_data_as_training_does(name, content, task, told, folder: Path, capsys):
+def test_data_check_reports_short_data_as_training_does(name, content, task, message, folder: Path, capsys):
     (folder / name).write_text(content, encoding="utf-8")
     assert run(["train", *(task[1:] or ["write"]), name]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert run(["data", "check", name, *task]) == 0
-    assert told in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 def test_data_check_does_not_report_unreadable_data_as_too_short(folder: Path, capsys: pytest.CaptureFixture[str]):
@@ -282,14 +282,14 @@ def test_line_ends_and_marks_are_repaired_and_counted(content: bytes, folder: Pa
     assert "\ufeff" not in predictions
 
 
-@AT_ONCE
-@pytest.mark.parametrize("verb", ["recipes", "show pocket-gru", "--version"])
-def test_a_closed_output_pipe_is_no_error(verb: str, at_once: str, monkeypatch: pytest.MonkeyPatch):
-    """As `seq2see recipes | head -1`: the reader goes away before all is said."""
-    monkeypatch.setenv("PYTHONUNBUFFERED", at_once)
+@BUFFERING
+@pytest.mark.parametrize("name", ["recipes", "show pocket-gru", "--version"])
+def test_a_closed_output_pipe_is_no_error(name: str, unbuffered: str, monkeypatch: pytest.MonkeyPatch):
+    """As in `seq2see recipes | head -1`: the reader closes the pipe early."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     reader, writer = os.pipe()
     os.close(reader)
-    found = subprocess.run([sys.executable, "-m", "seq2see", *verb.split()], stdout=writer, stderr=-1, timeout=60)
+    found = subprocess.run([sys.executable, "-m", "seq2see", *name.split()], stdout=writer, stderr=-1, timeout=60)
     os.close(writer)
     assert (found.returncode, found.stderr) == (0, b"")
 
@@ -300,12 +300,12 @@ def test_recipes_and_settings_are_explained(capsys: pytest.CaptureFixture[str]):
     assert run(["show", "pocket-rnn"]) == 0
     shown = capsys.readouterr().out
     assert "training.steps = " in shown
-    assert "    Optimizer steps in all." in shown
+    assert "    Number of optimizer steps." in shown
     assert run(["diff", "pocket-gru", "pocket-gru-reset-before"]) == 0
     assert "encoder.cell: gru | gru-reset-before" in capsys.readouterr().out
     assert run(["diff", "classify-image", "classify-image-hybrid"]) == 0
-    told = capsys.readouterr().out.splitlines()  # 4 and 4.0 are the same
-    assert {line.partition(":")[0].rpartition(".")[0] for line in told} == {"", "source.embedding"}
+    lines = capsys.readouterr().out.splitlines()  # 4 and 4.0 are the same
+    assert {line.partition(":")[0].rpartition(".")[0] for line in lines} == {"", "source.embedding"}
 
 
 def test_a_saved_recipe_can_replace_a_name(folder: Path, capsys: pytest.CaptureFixture[str]):

@@ -1,4 +1,4 @@
-"""Runs put together: an ensemble is a run like any other, and refuses what cannot go together."""
+"""Ensembles: an ensemble is a run like any other, and incompatible runs are refused."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_its_score_is_the_mean_of_probabilities_token_by_token(home: Path):
     both, *members = (load(home / name) for name in ("both", "one", "two"))
     batch = both._batch("红猫", "the red cat")
     with torch.inference_mode():
-        chances = [each.module(batch).softmax(-1)[0].gather(1, batch.labels[0][:, None]) for each in members]
-    expected = ((chances[0] + chances[1]) / 2).log().sum().item()
+        probabilities = [each.module(batch).softmax(-1)[0].gather(1, batch.labels[0][:, None]) for each in members]
+    expected = ((probabilities[0] + probabilities[1]) / 2).log().sum().item()
     assert both.score("红猫", "the red cat") == pytest.approx(expected, abs=1e-4)
     assert both.score("红猫", "the red cat") != pytest.approx(members[0].score("红猫", "the red cat"), abs=1e-3)
 
@@ -59,8 +59,8 @@ def test_it_predicts_and_its_outputs_have_their_scores(home: Path):
 
 def test_an_ensemble_of_one_run_twice_is_that_run(home: Path):
     run = RunFolder(home / "one")
-    twice, alone = load(make_ensemble([run, run], home / "twice").path), load(run.path)
-    for left, right in zip(twice.predict(TEXTS, num_beams=3), alone.predict(TEXTS, num_beams=3), strict=True):
+    twice, single = load(make_ensemble([run, run], home / "twice").path), load(run.path)
+    for left, right in zip(twice.predict(TEXTS, num_beams=3), single.predict(TEXTS, num_beams=3), strict=True):
         assert left.text == right.text
         assert left.score == pytest.approx(right.score, abs=1e-4)
 
@@ -179,10 +179,10 @@ def test_the_prompt_with_a_translator(home: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     model = load(home / "one")
     interactive(model, {"prefix": ""})
-    answers = [model("红猫").text, model("...").text]  # dots are a text: there is nothing that it could go on from
-    assert capsys.readouterr().out.split("\n")[1:] == [*answers, ""]
+    outputs = [model("红猫").text, model("...").text]  # dots are a text: a translator has nothing to continue
+    assert capsys.readouterr().out.split("\n")[1:] == [*outputs, ""]
     interactive(model, {"prefix": ""}, as_json=True)
-    assert json.loads(capsys.readouterr().out.split("\n")[1])["outputs"][0]["text"] == answers[0]
+    assert json.loads(capsys.readouterr().out.split("\n")[1])["outputs"][0]["text"] == outputs[0]
 
 
 def test_the_prompt_prints_all_requested_outputs(home: Path, monkeypatch, capsys: pytest.CaptureFixture[str]):

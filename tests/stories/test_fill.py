@@ -1,4 +1,4 @@
-"""A masked model from a text file to filled blanks: train, fill, score, look inside, report, resume."""
+"""A masked language model from a text file to filled masks: train, predict, score, trace, report, resume."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def learned(book: Path, out: Path, name: str, **changes) -> RunFolder:
 
 @pytest.fixture(scope="module")
 def run(book: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A run that has learned its one sentence by heart, character by character."""
+    """A run that has memorized its one sentence, character by character."""
     return learned(book, tmp_path_factory.mktemp("runs") / "learned", "fill-characters")
 
 
@@ -63,13 +63,13 @@ def test_it_fills_one_mask_or_several(run: RunFolder):
 
 def test_it_has_candidates_for_each_mask(run: RunFolder):
     found = load(run.path)("the c[MASK]t s[MASK]t", top_k=3)
-    assert [len(guess) for guess in found.candidates] == [3, 3]
-    for guess in found.candidates:
-        assert guess[0].text == "a"
-        assert 1 >= guess[0].probability > guess[1].probability > guess[2].probability > 0
-    everything = load(run.path)("the c[MASK]t", top_k=0).candidates[0]
-    assert sum(choice.probability for choice in everything) == pytest.approx(1, abs=0.01)
-    assert "[MASK]" not in {choice.text for choice in everything}
+    assert [len(candidates) for candidates in found.candidates] == [3, 3]
+    for candidates in found.candidates:
+        assert candidates[0].text == "a"
+        assert 1 >= candidates[0].probability > candidates[1].probability > candidates[2].probability > 0
+    all_candidates = load(run.path)("the c[MASK]t", top_k=0).candidates[0]
+    assert sum(each.probability for each in all_candidates) == pytest.approx(1, abs=0.01)
+    assert "[MASK]" not in {each.text for each in all_candidates}
 
 
 def test_a_score_is_the_log_probability_of_the_token(run: RunFolder):
@@ -119,26 +119,26 @@ def test_predictions_do_not_depend_on_the_batch(run: RunFolder):
 def test_settings_without_effect_are_refused_at_prediction(run: RunFolder, tmp_path: Path):
     model = load(run.path)
     for wrong in ({"num_beams": 4}, {"prefix": "the"}):
-        with pytest.raises(UserError, match="only reads"):
+        with pytest.raises(UserError, match="encoder-only model"):
             model("the c[MASK]t", **wrong)
-    with pytest.raises(UserError, match="models that write"):
+    with pytest.raises(UserError, match="generative models"):
         load(run.path, engine="ct2")
-    with pytest.raises(UserError, match="models that write"):
+    with pytest.raises(UserError, match="generative models"):
         make_ensemble([run, run], tmp_path / "both")
     with pytest.raises(UserError, match="not evaluated yet"):
         compare(run, run)
-    with pytest.raises(UserError, match="nothing is decoded"):
+    with pytest.raises(UserError, match="no decoding"):
         evaluate(run, num_beams=4)
 
 
 def test_it_is_scored_by_the_masked_tokens(run: RunFolder, capsys):
     scores = evaluate(run)
-    assert scores["masked_tokens"]["accuracy"] > 75  # some blanks can hardly be guessed: their neighbors are wrong
+    assert scores["masked_tokens"]["accuracy"] > 75  # some masks are hard: their neighbors are replaced
     assert 1 <= scores["masked_tokens"]["perplexity"] < 3
     print_scores(run, scores)
-    told = capsys.readouterr().out
-    assert "hidden tokens right" in told
-    assert "per hidden token" in told
+    printed = capsys.readouterr().out
+    assert "masked tokens (test): accuracy" in printed
+    assert "perplexity" in printed
     windows = json.loads((run.evaluation / "token_losses.json").read_text(encoding="utf-8"))
     assert all(len(each["tokens"]) == len(each["losses"]) == 24 for each in windows)
     text = SENTENCE.replace(" ", "▁").replace("\n", "⏎")
@@ -150,8 +150,8 @@ def test_it_is_scored_by_the_masked_tokens(run: RunFolder, capsys):
 def test_the_report_shows_scores_and_token_losses(run: RunFolder):
     evaluate(run)
     page = write_report(run).read_text(encoding="utf-8")
-    assert "perplexity per hidden token" in page
-    assert "每个被遮住词元的困惑度" in page
+    assert "perplexity of masked tokens" in page
+    assert "被掩盖词元的困惑度" in page
     assert page.count('class="strip"') == 4
     assert "lines read = kept + skipped + rejected" in page
 
@@ -159,8 +159,8 @@ def test_the_report_shows_scores_and_token_losses(run: RunFolder):
 def test_samples_show_masks_and_predictions(run: RunFolder):
     first, *rows = (run.samples / "step-000400.tsv").read_text(encoding="utf-8").splitlines()
     assert first == "source\treference\toutput"
-    blanked, truth, output = rows[0].split("\t")
-    assert blanked.count("[MASK]") == 4
+    masked, truth, output = rows[0].split("\t")
+    assert masked.count("[MASK]") == 4
     assert truth.replace("⏎", "\n") in SENTENCE * 3
     assert output == truth
 
@@ -202,13 +202,13 @@ def test_pairs_are_scored_by_next_sentence_prediction(tmp_path: Path, capsys):
     scores = evaluate(run)
     stored, splits = load(run.path).stored, read_corpus(run.recipe())[0]
     test = encode(run.recipe(), stored.tokenizers, splits["test"])
-    asked = test.batch(np.arange(len(test))).labels != IGNORE_INDEX
-    assert scores["next_sentence"]["examples"] == asked[:, 0].sum() == len(test)
-    assert scores["masked_tokens"]["tokens"] == asked[:, 1:].sum()
+    is_masked = test.batch(np.arange(len(test))).labels != IGNORE_INDEX
+    assert scores["next_sentence"]["examples"] == is_masked[:, 0].sum() == len(test)
+    assert scores["masked_tokens"]["tokens"] == is_masked[:, 1:].sum()
     print_scores(run, scores)
-    assert "whether a text follows another" in capsys.readouterr().out
+    assert "next sentence prediction" in capsys.readouterr().out
     assert load(run.path)("Ann [MASK]ees").text[4:5].strip() != "["
-    assert "相接" in write_report(run).read_text(encoding="utf-8")
+    assert "下一句预测" in write_report(run).read_text(encoding="utf-8")
 
 
 def test_a_stopped_run_resumes_to_the_same_result(book: Path, tmp_path: Path):
@@ -216,13 +216,13 @@ def test_a_stopped_run_resumes_to_the_same_result(book: Path, tmp_path: Path):
 
 
 def test_a_dry_run_shows_masks_and_labels(book: Path):
-    said: list[str] = []
-    dry_run(tiny_recipe(book, "fill-characters", **SMALL), said.append)
-    assert any(line.startswith("batch  source (8, 26)") for line in said)
-    reads = next(line for line in said if "reads" in line)
-    assert "[MASK]" in reads
-    assert "▁" in reads or "a" in reads
-    assert any("labels" in line for line in said)
+    lines: list[str] = []
+    dry_run(tiny_recipe(book, "fill-characters", **SMALL), lines.append)
+    assert any(line.startswith("batch  source (8, 26)") for line in lines)
+    source = next(line for line in lines if line.startswith("  source"))
+    assert "[MASK]" in source
+    assert "▁" in source or "a" in source
+    assert any("labels" in line for line in lines)
 
 
 def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
@@ -236,7 +236,7 @@ def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "changes, complaint",
+    "changes, message",
     [
         ({"training.batches": "packed"}, "running text"),
         ({"metrics": ["bleu"]}, "running text"),
@@ -246,8 +246,8 @@ def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
     ],
     ids=str,
 )
-def test_settings_without_effect_are_refused(book: Path, changes, complaint):
-    with pytest.raises(UserError, match=complaint):
+def test_settings_without_effect_are_refused(book: Path, changes, message):
+    with pytest.raises(UserError, match=message):
         resolve("fill", [book], changes)
 
 
@@ -261,10 +261,10 @@ def test_a_text_shorter_than_two_windows_is_refused_with_a_setting_that_helps(tm
 
 def test_windows_of_unknown_characters_are_no_samples_if_they_cannot_be_encoded_again():
     recipe, task = resolve("fill-characters", [], {"source.max_tokens": 40}), FillMask()
-    tokenizers = task.learn(recipe, [Example("", "ab" * 50)])
-    known, strange = (task.encode(recipe, tokenizers, [Example("", text * 100)]) for text in ("abba", "a中文b字"))
-    assert len(task.shown(known, 4)) == 4
-    shown = task.shown(strange, 40)
-    assert 0 < len(shown) < len(strange)  # <unk> is five characters
-    for each in shown:
-        crop_around_masks(encode_with_masks(each.source, strange.tokenizer), strange.tokenizer.mask_id, 40)
+    tokenizers = task.learn_tokenizers(recipe, [Example("", "ab" * 50)])
+    plain, unknown = (task.encode(recipe, tokenizers, [Example("", text * 100)]) for text in ("abba", "a中文b字"))
+    assert len(task.sample_examples(plain, 4)) == 4
+    samples = task.sample_examples(unknown, 40)
+    assert 0 < len(samples) < len(unknown)  # <unk> is five characters
+    for each in samples:
+        crop_around_masks(encode_with_masks(each.source, unknown.tokenizer), unknown.tokenizer.mask_id, 40)

@@ -1,4 +1,4 @@
-"""A series from a table to its forecasts: train, go on, score, report, resume."""
+"""A series from a table to its forecasts: train, predict, score, report, resume."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sine(time: int) -> float:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sine without noise, in degrees: two values are enough to know the next."""
+    """A sine without noise, in degrees: two values determine the next."""
     path = tmp_path_factory.mktemp("data") / "weather.csv"
     rows = [f"{day},{sine(day)!r}\n" for day in range(400)]
     path.write_text("day,温度\n" + "".join(rows), encoding="utf-8")
@@ -47,9 +47,9 @@ def run(table: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 def test_it_forecasts_a_series(run: RunFolder):
-    known = " ".join(str(sine(day)) for day in range(400, 410))
-    said = [float(word) for word in load(run.path)(known, max_new_tokens=4).text.split()]
-    assert said == pytest.approx([sine(day) for day in range(410, 414)], abs=0.25)
+    context = " ".join(str(sine(day)) for day in range(400, 410))
+    forecast = [float(word) for word in load(run.path)(context, max_new_tokens=4).text.split()]
+    assert forecast == pytest.approx([sine(day) for day in range(410, 414)], abs=0.25)
 
 
 def test_a_sine_is_linear_in_its_last_two_values_and_errors_grow_with_the_steps(run: RunFolder):
@@ -68,9 +68,9 @@ def test_two_models_of_a_series_are_compared_by_their_errors(run: RunFolder, tab
     elsewhere = train_recipe(resolve("forecast", [], changes), tmp_path / "elsewhere")
     assert command(["eval", str(run.path), str(other.path)]) == 0
     line = capsys.readouterr().out.splitlines()[-1]
-    assert re.fullmatch(r"root of the mean squared error: (\d+ ahead [-\de.]+ -> [-\de.]+(, )?){4}", line)
+    assert re.fullmatch(r"root mean squared error: (\d+ ahead [-\de.]+ -> [-\de.]+(, )?){4}", line)
     assert command(["eval", str(run.path), str(elsewhere.path)]) == 2
-    assert "not judged on the same series" in capsys.readouterr().err
+    assert "not evaluated on the same series" in capsys.readouterr().err
 
 
 def test_the_report_shows_forecasts_and_errors_by_context(run: RunFolder, capsys):
@@ -80,9 +80,9 @@ def test_the_report_shows_forecasts_and_errors_by_context(run: RunFolder, capsys
     assert "64 ahead" in page
     assert page.count("data:image/png") >= 2
     print_scores(run, scores)
-    told = capsys.readouterr().out
-    assert "this model" in told
-    assert "80 test values" in told
+    printed = capsys.readouterr().out
+    assert "this model" in printed
+    assert "80 test values" in printed
     first, *rows = (run.evaluation / "forecasts.tsv").read_text(encoding="utf-8").splitlines()
     assert first.split("\t") == ["time", "value", "1 ahead", "4 ahead", "16 ahead", "64 ahead"]
     assert len(rows) == 80
@@ -97,23 +97,23 @@ def test_a_stopped_run_resumes_to_the_same_result(table: Path, tmp_path: Path, n
 
 
 def test_a_dry_run_shows_numbers(table: Path):
-    said: list[str] = []
-    dry_run(tiny_recipe(table, "forecast"), said.append)
-    assert any(line.startswith("  answers · · · ") for line in said)
-    assert any("320" not in line and "train 240, valid 80, test 80 values" in line for line in said)
+    lines: list[str] = []
+    dry_run(tiny_recipe(table, "forecast"), lines.append)
+    assert any(line.startswith("  labels         · · · ") for line in lines)
+    assert any("320" not in line and "train 240, valid 80, test 80 values" in line for line in lines)
 
 
 @pytest.mark.parametrize(
-    "text, complaint",
+    "text, message",
     [
         ("1\n2\nx\n4\n", r"short\.csv:3: 'x' is not a number"),
         ("1\n2\n3\n", "too few for a model with a context of 4"),
         ("5\n" * 50, "All training values are 5"),
     ],
 )
-def test_a_bad_series_is_refused_in_one_sentence(tmp_path: Path, text, complaint):
+def test_a_bad_series_is_refused_in_one_sentence(tmp_path: Path, text, message):
     (tmp_path / "short.csv").write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=complaint):
+    with pytest.raises(UserError, match=message):
         train_recipe(resolve("forecast", [tmp_path / "short.csv"], {}), tmp_path / "run")
 
 
@@ -121,9 +121,9 @@ def test_an_error_does_not_end_the_prompt(run: RunFolder, monkeypatch, capsys):
     typed = iter(["0.1 many", "0.1 0.2 0.3 0.4 0.5", "...", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     interactive(load(run.path), {"prefix": "", "max_new_tokens": 2})
-    told = capsys.readouterr()
-    assert told.err == "seq2see: 'many' is not a number. Write numbers as 12.5 or 1e-3.\n"
-    first, second = told.out.splitlines()[-2:]
+    printed = capsys.readouterr()
+    assert printed.err == "seq2see: 'many' is not a number. Write numbers as 12.5 or 1e-3.\n"
+    first, second = printed.out.splitlines()[-2:]
     model = load(run.path)
     assert first.strip() == model("0.1 0.2 0.3 0.4 0.5", max_new_tokens=2).text
     assert second.strip() == model(f"0.1 0.2 0.3 0.4 0.5{first}", max_new_tokens=2).text
@@ -137,34 +137,34 @@ def test_a_forecasting_model_cannot_be_exported(run: RunFolder, capsys, engine):
 
 def test_operations_without_meaning_for_a_series_are_refused(run: RunFolder):
     model = load(run.path)
-    with pytest.raises(UserError, match="goes on from the last 4 values, and here are 2"):
+    with pytest.raises(UserError, match="forecasts from the last 4 values, but the input has 2"):
         model("1 2")
-    with pytest.raises(UserError, match="'num_beams' has no meaning"):
+    with pytest.raises(UserError, match="'num_beams' has no effect"):
         model("1 2 3 4", num_beams=3)
     with pytest.raises(UserError, match="'one' is not a number"):
         model("one two three four")
     with pytest.raises(UserError, match="no probabilities"):
         model.score("1 2 3 4", "5")
-    with pytest.raises(UserError, match="Only a language model"):
+    with pytest.raises(UserError, match="Only language models"):
         evaluate_texts(model, [run.recipe_file])
     numbers = resolve("forecast", [], {"decoder.kind": "transformer", "decoder.width": 32})
     with pytest.raises(UserError, match=r"target\.kind=series"):
         causal_layout(numbers.model)
-    with pytest.raises(UserError, match="writes no texts"):
+    with pytest.raises(UserError, match="generates no text"):
         evaluate(run, num_beams=2)
-    with pytest.raises(UserError, match="leave out start"):
+    with pytest.raises(UserError, match="leave out pretrained"):
         resolve("forecast", [], {}).with_(pretrained="runs/fill")
 
 
 @pytest.mark.parametrize(
-    "content, told",
+    "content, message",
     [
         ("0.1 0.2 0.3 0.4\n", r"my\.csv: There is no number in it\. Write one number per line"),
         ("7\n" * 90, r"my\.csv: All training values are 7"),
         ("1\n2\n3\n", r"my\.csv: There are 3 values"),
     ],
 )
-def test_every_error_names_the_file(tmp_path: Path, content, told):
+def test_every_error_names_the_file(tmp_path: Path, content, message):
     (tmp_path / "my.csv").write_text(content, encoding="utf-8")
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         prepare(resolve("forecast", [tmp_path / "my.csv"], {}), lambda text: None)

@@ -1,4 +1,4 @@
-"""Every layout of an image set goes all the way: it is prepared for training as it lies there."""
+"""Every layout of an image dataset is prepared for training without conversion."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def listed(folder: Path) -> Path:
 @pytest.mark.parametrize("layout", [digits, sprites, binary, listed], ids=lambda layout: layout.__name__)
 @pytest.mark.parametrize("channels", [1, 3])
 def test_every_layout_is_prepared_without_conversion(tmp_path, layout, channels):
-    told: list[str] = []
+    lines: list[str] = []
     recipe = resolve("classify-image", [layout(tmp_path)], SMALL | {"source.channels": channels})
-    prepared = prepare(recipe, told.append)
+    prepared = prepare(recipe, lines.append)
     assert tuple(prepared.train.batch(np.array([0, 1])).source.values.shape) == (2, channels, 16, 16)
     assert len(prepared.tokenizers.labels) == 3
-    assert any("images read = " in line for line in told)
+    assert any("images read = " in line for line in lines)
     assert prepared.reports[0]["totals"]["rejected"] == 0
 
 
@@ -93,7 +93,7 @@ def test_a_list_with_a_bad_line_is_checked_and_trained_on_from_the_command_line(
 
 
 def clothes(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ten kinds that are told apart by their stripes, which lie or stand: views leave these as they are."""
+    """Ten classes with different horizontal or vertical stripes, which augmentation does not change."""
     labels = np.arange(count) % 10
     bright = np.arange(28) // (2 ** (labels // 2)[:, None]) % 2
     lying = np.broadcast_to(bright[..., None], (count, 28, 28))
@@ -102,7 +102,7 @@ def clothes(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_fashion_mnist_is_trained_from_its_published_files(tmp_path, monkeypatch):
-    """All that the recipe sets is at work but its size: one channel, views, mixing, bf16, Muon, convolutions first."""
+    """All settings of the recipe except its size: one channel, augmentation, mixing, bf16, Muon, convolutional stem."""
     files = {}
     for stem, count in (("train", 300), ("t10k", 40)):
         for what, content in zip(("images-idx3", "labels-idx1"), clothes(count), strict=True):

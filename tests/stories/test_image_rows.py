@@ -1,4 +1,4 @@
-"""Measured runs of images and videos: a run's folder tells its row, and a table shows the rows of its task."""
+"""Benchmark rows of images and videos: a run folder gives a row, and a table has the rows of its task."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def scored(tmp_path, request) -> tuple[Row, RunFolder]:
     """A row of a run that was trained elsewhere, with another seed and on another machine."""
     changes = SHORT | SMALL[request.param] | {"training.seed": 3}
     run = train_recipe(resolve(request.param, [], changes), tmp_path / "run")
-    told = json.loads((run.path / "env.json").read_text())
-    (run.path / "env.json").write_text(json.dumps(told | {"device": "a large GPU"}))
+    environment = json.loads((run.path / "env.json").read_text())
+    (run.path / "env.json").write_text(json.dumps(environment | {"device": "a large GPU"}))
     images.main(["score", str(run.path), "--out", str(tmp_path / "rows")])
     (row,) = read_rows(tmp_path / "rows")
     return row, run
@@ -51,9 +51,9 @@ def test_a_finished_run_gives_a_row(scored):
     row, run = scored
     assert (row.recipe, row.seed) == (run.recipe().name, 3)
     assert row.environment["device"] == "a large GPU"
-    noted = read_metrics(run.path / "timing.jsonl")
-    assert len(noted) == 2
-    assert row.metrics["seconds"] == pytest.approx(sum(note["seconds"] for note in noted), abs=0.06)
+    timing = read_metrics(run.path / "timing.jsonl")
+    assert len(timing) == 2
+    assert row.metrics["seconds"] == pytest.approx(sum(row["seconds"] for row in timing), abs=0.06)
     assert row.metrics["steps"] == 4
     if row.recipe == "classify-image":
         assert (
@@ -67,12 +67,12 @@ def test_a_finished_run_gives_a_row(scored):
 
 
 def test_each_task_has_its_table_with_machines_and_seeds(tmp_path):
-    figures = {"steps": 5, "weights": 7, "seconds": 60.0, "test_accuracy": 91.0, "valid_accuracy": 90.0}
+    metrics = {"steps": 5, "weights": 7, "seconds": 60.0, "test_accuracy": 91.0, "valid_accuracy": 90.0}
     for seed in (1, 2):
-        write_row(Row("cifar10-vit", seed, metrics=figures, environment={"device": "GPU"}), tmp_path / "rows")
-    write_row(Row("fashion-mnist-hybrid", 1, metrics=figures, environment={"device": "x86"}), tmp_path / "rows")
-    told = {"test_exact_match": 97.9, "valid_exact_match": 97.0, "test_bleu": 99.0, "weights": 7}
-    write_row(Row("caption-video", 1, metrics=told, environment={"device": "x86"}), tmp_path / "rows")
+        write_row(Row("cifar10-vit", seed, metrics=metrics, environment={"device": "GPU"}), tmp_path / "rows")
+    write_row(Row("fashion-mnist-hybrid", 1, metrics=metrics, environment={"device": "x86"}), tmp_path / "rows")
+    caption_metrics = {"test_exact_match": 97.9, "valid_exact_match": 97.0, "test_bleu": 99.0, "weights": 7}
+    write_row(Row("caption-video", 1, metrics=caption_metrics, environment={"device": "x86"}), tmp_path / "rows")
     results = tmp_path / "images.json"
     images.main(["collect", str(tmp_path / "rows"), "--results", str(results)])
     tables = json.loads(results.read_text())["tables"]

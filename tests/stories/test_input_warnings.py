@@ -1,4 +1,4 @@
-"""Texts that a model was not made for: what it does not know is told, by predict and by eval."""
+"""Warnings of predict and eval about unknown tokens and unspaced words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SMALL |= {"decoding.max_new_tokens": 4}
 
 
 def trained(folder: Path, name: str, base: str, **changes) -> RunFolder:
-    """A model of a hundred lines; the last of them, which it is tested on, have letters that no other has."""
+    """A model of a hundred lines; the last lines, its test split, have characters that no other line has."""
     path = folder / "book.txt"
     path.write_text(LINE * 100 + "龙飞凤舞" * 6 + LINE * 4, encoding="utf-8")
     return train_recipe(tiny_recipe(path, base, **SMALL | changes), folder / name)
@@ -49,8 +49,8 @@ def test_unknown_tokens_are_listed(run: RunFolder, capsys):
         "unknown tokens 一 二 三 四 五 and 1 more, replaced by <unk>",
     )
     assert command(["predict", str(run.path), "the 猫", "the cat"]) == 0
-    told = "seq2see: unknown tokens 猫, replaced by <unk>: the 猫\n"
-    assert capsys.readouterr().err == told
+    expected = "seq2see: unknown tokens 猫, replaced by <unk>: the 猫\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_a_mask_is_not_a_row_of_unknown_characters(tmp_path: Path):
@@ -65,9 +65,9 @@ def test_a_mask_is_not_a_row_of_unknown_characters(tmp_path: Path):
 def test_a_few_warnings_are_printed_and_all_are_counted(run: RunFolder, tmp_path: Path, capsys):
     (tmp_path / "new.txt").write_text("一\ncat\n二\n三\n四\n", encoding="utf-8")
     assert command(["predict", str(run.path), "--file", str(tmp_path / "new.txt")]) == 0
-    told = capsys.readouterr().err
-    assert told.count("unknown tokens") == 3
-    assert "4 texts have warnings like these" in told
+    printed = capsys.readouterr().err
+    assert printed.count("unknown tokens") == 3
+    assert "4 texts have warnings like these" in printed
 
 
 def test_the_prompt_prints_a_warning_once(run: RunFolder, monkeypatch, capsys):

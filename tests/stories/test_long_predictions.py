@@ -1,4 +1,4 @@
-"""`seq2see predict` on thousands of lines: killed, stopped, watched and gone on with."""
+"""`seq2see predict` on thousands of lines: killed, stopped and resumed, with a progress meter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from seq2see.runs.train import train_recipe
 
 class Silent:
     def log(self, text: str) -> None: ...
-    def step(self, step: int, figures: dict[str, float]) -> None: ...
+    def step(self, step: int, metrics: dict[str, float]) -> None: ...
 
 
 @pytest.fixture(scope="module")
@@ -54,20 +54,20 @@ def whole(folder: Path) -> bytes:
 
 
 def start(arguments: list[str]) -> multiprocessing.Process:
-    """A process of its own that runs a command; forked, so that it does not have to import torch first.
+    """Run a command in a forked process, which does not have to import torch.
 
-    It rests after every window, so that it cannot come to its end before anybody gets at it.
+    It sleeps after every window, so that it does not end before the test sends a signal.
     """
 
     def slowly() -> None:
         write = OutputFile.write
 
-        def write_and_rest(self: OutputFile, *given: object) -> None:
-            write(self, *given)
+        def write_and_sleep(self: OutputFile, *arguments: object) -> None:
+            write(self, *arguments)
             time.sleep(0.1)
 
-        OutputFile.write = write_and_rest
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are born deaf to it
+        OutputFile.write = write_and_sleep
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
         sys.exit(run(arguments))
 
     child = multiprocessing.get_context("fork").Process(target=slowly)
@@ -76,7 +76,7 @@ def start(arguments: list[str]) -> multiprocessing.Process:
 
 
 def wait_for_more(path: Path, child: multiprocessing.Process) -> None:
-    """Until the file has grown, or the process has come to its end."""
+    """Wait until the file has grown, or the process has ended."""
     size = path.stat().st_size if path.exists() else 0
     while child.is_alive() and (not path.exists() or path.stat().st_size <= size):
         time.sleep(0.001)
@@ -86,7 +86,7 @@ def test_after_several_kills_it_ends_with_the_same_bytes(folder: Path, whole: by
     draw, out, kills = random.Random(1), folder / "killed.txt", []
     while len(kills) < 4:
         child = start(predict(folder, "killed.txt", "--json"))
-        if len(kills) % 2:  # just after something was written; else at any moment
+        if len(kills) % 2:  # after a write; otherwise at any moment
             wait_for_more(out, child)
         time.sleep(draw.uniform(0.0, 0.12))
         child.kill()
@@ -112,7 +112,7 @@ def test_killed_as_a_program_it_ends_with_the_same_bytes(folder: Path, whole: by
             time.sleep(0.001)
         child.kill()
         child.communicate()
-        # It may be killed when all is written and only leaving is left to do.
+        # It may be killed after the last write, before its exit.
         if child.returncode == 0 or (out.exists() and out.read_bytes() == whole):
             break
     else:
@@ -134,9 +134,9 @@ def test_resuming_with_another_setting_is_refused(folder: Path, capsys: pytest.C
     child.join()
     before = out.read_bytes()
     assert run(predict(folder, "other.txt", "--set", "decoding.max_new_tokens=3")) == 2
-    assert (
-        "started with decoding.max_new_tokens = 4, and now decoding.max_new_tokens = 3. To start again, delete it" in capsys.readouterr().err
-    )
+    error = capsys.readouterr().err
+    assert "started with decoding.max_new_tokens = 4, and now decoding.max_new_tokens = 3." in error
+    assert "To start again, delete it" in error
     assert run(predict(folder, "other.txt", "--prefix", "the")) == 2
     assert run(predict(folder, "other.txt", "--json")) == 2
     assert run(predict(folder, "other.txt", "--engine", "ct2")) == 2
@@ -159,11 +159,11 @@ def test_ctrl_c_prints_the_progress_and_how_to_resume(folder: Path, monkeypatch,
     os.kill(child.pid, signal.SIGINT)
     child.join()
     assert child.exitcode == 130
-    said = capfd.readouterr().err
+    printed = capfd.readouterr().err
     done = (folder / "stopped.txt").read_bytes().count(b"\n")
-    assert f"stopped; {done:,} lines are in {folder}/stopped.txt. To resume" in said
-    assert f"seq2see predict {folder}/run -f {folder}/in.txt --out {folder}/stopped.txt\n" in said
-    assert "Traceback" not in said
+    assert f"stopped; {done:,} lines are in {folder}/stopped.txt. To resume" in printed
+    assert f"seq2see predict {folder}/run -f {folder}/in.txt --out {folder}/stopped.txt\n" in printed
+    assert "Traceback" not in printed
 
 
 def test_outputs_of_texts_can_be_written_to_a_file(folder: Path, capsys: pytest.CaptureFixture[str]):
@@ -176,9 +176,9 @@ def test_outputs_of_texts_can_be_written_to_a_file(folder: Path, capsys: pytest.
 def test_a_sample_does_not_depend_on_its_window(folder: Path):
     model = load(folder / "run")
     texts = (folder / "in.txt").read_text(encoding="utf-8").split("\n")[:100]
-    asked = {number: text for number, text in enumerate(texts) if text}
-    drawn = model.predict(list(asked.values()), indices=list(asked), do_sample=True, max_new_tokens=6)
-    later = {number: text for number, text in asked.items() if number >= 70}
+    texts_by_index = {number: text for number, text in enumerate(texts) if text}
+    drawn = model.predict(list(texts_by_index.values()), indices=list(texts_by_index), do_sample=True, max_new_tokens=6)
+    later = {number: text for number, text in texts_by_index.items() if number >= 70}
     again = model.predict(list(later.values()), indices=list(later), do_sample=True, max_new_tokens=6)
     assert [each.text for each in drawn[-len(again) :]] == [each.text for each in again]
     assert len({each.text for each in model.predict(["红猫"] * 20, do_sample=True, max_new_tokens=6)}) > 1
@@ -230,7 +230,7 @@ def test_one_sentence_imports_nothing_that_it_does_not_need(folder: Path):
 
 
 class Screen(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -244,14 +244,14 @@ class TestMeter:
     def test_a_log_gets_a_line_every_few_seconds(self):
         log = io.StringIO()
         with self.meter(log) as meter:
-            meter(Progress(20, is_new=False))  # answered by a former call, at no cost
+            meter(Progress(20, is_new=False))  # completed by an earlier call
             self.now = 4.0
             meter(Progress(10))
             assert log.getvalue() == ""
             self.now = 8.0
             meter(Progress(6, tokens=80))
             meter(Progress(1))
-        # The last 6 lines took 4 seconds, so 64 more take 43; what came before the first answer does not come again.
+        # The last 6 lines took 4 seconds, so 64 more take 43; the time before the first output is excluded.
         assert log.getvalue() == "seq2see: 36 of 100 lines   2 lines/s   10 tokens/s   43 s left\n"
 
     def test_counts_of_zero_are_left_out(self):
@@ -290,6 +290,6 @@ class TestMeter:
         with self.meter(log) as meter:
             for number in range(5):
                 meter(Progress(1, truncated=(f"text {number}",)))
-        said = log.getvalue()
-        assert said.count("too long and was truncated") == 3
-        assert "5 texts were too long" in said
+        printed = log.getvalue()
+        assert printed.count("too long and was truncated") == 3
+        assert "5 texts were too long" in printed

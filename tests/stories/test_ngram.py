@@ -1,4 +1,4 @@
-"""A counting model from a text file to its own words: count, go on from a text, score, look at the counts."""
+"""An n-gram model from a text file to generated text: train, predict, score, report."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Listener:
-    """Keeps what it is told, and may stop the run."""
+    """Records the log lines, and can stop the run."""
 
     def __init__(self, stop_at: int = 0):
-        self.said: list[str] = []
+        self.lines: list[str] = []
         self.steps: list[int] = []
         self.stop_at = stop_at
 
     def log(self, text: str) -> None:
-        self.said.append(text)
+        self.lines.append(text)
 
-    def step(self, step: int, figures: dict[str, float]) -> None:
+    def step(self, step: int, metrics: dict[str, float]) -> None:
         self.steps.append(step)
         if step == self.stop_at:
             os.kill(os.getpid(), signal.SIGINT)
@@ -76,8 +76,8 @@ def test_beam_search_and_sampling_work(run: RunFolder):
     model = load(run.path)
     beams = model("the cat", num_beams=3, max_new_tokens=4).outputs
     assert [each.score for each in beams] == sorted((each.score for each in beams), reverse=True)
-    told = model.score("", beams[0].text)
-    assert beams[0].log_probability == pytest.approx(told, abs=1e-3)
+    score = model.score("", beams[0].text)
+    assert beams[0].log_probability == pytest.approx(score, abs=1e-3)
     samples = {model("the ", do_sample=True, seed=seed, max_new_tokens=3).text for seed in range(20)}
     assert samples >= {"the cat", "the mat"}
 
@@ -112,36 +112,37 @@ def test_a_text_without_a_test_split_is_scored_on_the_validation_split(run: RunF
     before = evaluate(run)["perplexity"]
     monkeypatch.setattr("seq2see.runs.evaluate.read_corpus", lambda recipe: (without, reports))
     assert seq2see(["eval", str(run.path)]) == 0
-    assert "(valid, truth given)" in capsys.readouterr().out.replace("\n", " ")
+    assert "(valid, teacher forcing)" in capsys.readouterr().out.replace("\n", " ")
     after = json.loads((run.evaluation / "scores.json").read_text(encoding="utf-8"))["perplexity"]
     assert after == before | {"split": "valid"}
 
 
 def test_windows_do_not_change_the_perplexity(run: RunFolder, monkeypatch):
-    """The scorer reads windows, with the last tokens before each shown; in one piece the text says the same."""
+    """Evaluation uses windows with context tokens; scoring the text at once gives the same perplexity."""
     recipe, model = run.recipe(), load(run.path)
     splits, _ = read_corpus(recipe)
     whole = encode(recipe, model.tokenizers, splits["test"])
-    told, _ = model.module.decoder.told(torch.from_numpy(whole.ids.astype(np.int64)))
+    probabilities, _ = model.module.decoder.score_text(torch.from_numpy(whole.ids.astype(np.int64)))
     scores = evaluate(run)["perplexity"]
     assert len(whole) > 1
-    assert scores["per_token"] == pytest.approx(float(told.log().mean().neg().exp()), rel=1e-5)
+    assert scores["per_token"] == pytest.approx(float(probabilities.log().mean().neg().exp()), rel=1e-5)
     assert scores["unit"] == "character"
     assert scores["bits_per_character"] == pytest.approx(math.log2(scores["per_token"]))
-    monkeypatch.setattr("seq2see.runs.evaluate.encode", without_shown)
+    monkeypatch.setattr("seq2see.runs.evaluate.encode", without_context)
     assert evaluate(run)["perplexity"]["per_token"] > 1.01 * scores["per_token"]
 
 
-def without_shown(recipe, tokenizers, examples) -> TextDataset:
+def without_context(recipe, tokenizers, examples) -> TextDataset:
     return TextDataset(examples, tokenizers.target, recipe.target.max_tokens)
 
 
 def test_eval_names_the_unit(run: RunFolder, capsys):
     assert seq2see(["eval", str(run.path)]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("perplexity 1.")
-    assert "per character" in told
-    assert "% of characters right (test, truth given)" in " ".join(told.split())
+    printed = capsys.readouterr().out
+    assert printed.startswith("perplexity 1.")
+    assert "per character" in printed
+    assert "character accuracy" in printed
+    assert "(test, teacher forcing)" in " ".join(printed.split())
 
 
 def test_a_stopped_run_starts_again(book: Path, tmp_path: Path):
@@ -159,9 +160,9 @@ def test_a_stopped_run_starts_again(book: Path, tmp_path: Path):
 
 
 def test_a_dry_run_counts_nothing(book: Path):
-    said: list[str] = []
-    dry_run(resolve("ngram", [book], {}), said.append)
-    assert any("would be counted in n-grams of 1 to 7" in line for line in said)
+    lines: list[str] = []
+    dry_run(resolve("ngram", [book], {}), lines.append)
+    assert any("n-grams of 1 to 7, counted in" in line for line in lines)
 
 
 def test_samples_and_frequencies_are_stored(run: RunFolder):
@@ -181,9 +182,10 @@ def test_the_report_shows_orders_and_frequencies(run: RunFolder):
     page = write_report(run).read_text(encoding="utf-8")
     notes = read_metrics(run.metrics)
     for note in notes:
-        row = (note["step"], f"{note['ngrams']:,}", f"{math.exp(note['valid_loss']):.2f}", f"{note['unseen_ngrams']:.1%}")
+        row = (note["step"], f"{note['ngrams']:,}", f"{math.exp(note['valid_loss']):.2f}")
+        row = (*row, f"{note['unseen_ngrams']:.1%}")
         assert "".join(f'<td class="number">{figure}</td>' for figure in row) in page
-    assert "perplexity per character (test, truth given)" in page
+    assert "perplexity per character (test, teacher forcing)" in page
     assert "每字符困惑度" in page
     assert "7 orders, counted in one pass" in page
     assert "一遍数完 7 阶" in page
@@ -202,7 +204,7 @@ def test_a_text_shorter_than_the_order_is_refused(tmp_path: Path):
 
 def test_a_text_of_one_symbol_is_refused(tmp_path: Path):
     (tmp_path / "one.txt").write_text("猫" * 200, encoding="utf-8")
-    with pytest.raises(UserError, match="nothing but '猫': there is nothing to guess"):
+    with pytest.raises(UserError, match="only of '猫', so there is nothing to predict"):
         train_recipe(resolve("ngram", [tmp_path / "one.txt"], {}), tmp_path / "run")
 
 
@@ -216,13 +218,13 @@ def test_an_empty_text_is_refused(tmp_path: Path):
     "changes", [{"training.steps": 5}, {"objective.label_smoothing": 0.1}, {"target.head": "untied"}], ids=str
 )
 def test_settings_without_effect_are_refused(book: Path, changes):
-    with pytest.raises(UserError, match="counted in one pass"):
+    with pytest.raises(UserError, match="no embeddings and no optimizer"):
         resolve("ngram", [book], changes)
 
 
 def test_another_recipe_needs_the_settings_of_the_ngram_recipe(book: Path):
-    """`order` is a word to a Transformer, and a number here: neither may become the other."""
-    with pytest.raises(UserError, match="as the recipe ngram has it"):
+    """`decoder.kind` changes all decoder settings; other settings of an n-gram recipe must be the defaults."""
+    with pytest.raises(UserError, match="as in the recipe ngram"):
         resolve("write", [book], {"decoder.kind": "ngram"})
     assert resolve("ngram", [book], {"decoder.kind": "transformer"}).decoder.kind == "transformer"
 
@@ -233,12 +235,12 @@ def test_two_runs_are_compared_if_they_have_the_same_tokenizer(book: Path, run: 
     words = train_recipe(resolve("ngram", [book], changes | {"target.tokenizer.kind": "words"}), tmp_path / "words")
     assert seq2see(["eval", str(run.path), str(worse.path)]) == 0
     before, after = (read_scores(each)["perplexity"]["per_token"] for each in (run, worse))
-    told = f"perplexity per character {before:.3f} -> {after:.3f}, {after / before - 1:.1%} higher; bits per character"
-    assert told in capsys.readouterr().out
+    expected = f"perplexity per character {before:.3f} -> {after:.3f}, {after / before - 1:.1%} higher; bits per character"
+    assert expected in capsys.readouterr().out
     assert seq2see(["eval", str(run.path), str(words.path)]) == 2
     bits = read_scores(words)["perplexity"]["bits_per_character"]
     refused = " ".join(capsys.readouterr().err.split())
-    assert "the runs cut the text into other pieces" in refused
+    assert "the tokenizers differ" in refused
     assert f"words {bits:.3f}" in refused
 
 
@@ -246,7 +248,7 @@ def test_runs_of_different_texts_are_not_compared(book: Path, run: RunFolder, tm
     (tmp_path / "other.txt").write_text(SENTENCES[0] * 90, encoding="utf-8")
     changes = {"target.max_tokens": 32, "decoding.do_sample": False}
     other = train_recipe(resolve("ngram", [tmp_path / "other.txt"], changes), tmp_path / "other")
-    with pytest.raises(UserError, match="not judged on the same text"):
+    with pytest.raises(UserError, match="not evaluated on the same text"):
         compare_texts(run, other)
     evaluate(run)
     with pytest.raises(UserError, match="no table of predictions"):
@@ -257,8 +259,8 @@ def test_two_ngram_models_can_be_an_ensemble(book: Path, run: RunFolder, tmp_pat
     changes = {"target.max_tokens": 32, "decoder.order": 2, "decoding.do_sample": False}
     other = train_recipe(resolve("ngram", [book], changes), tmp_path / "pairs")
     both = make_ensemble([run, other], tmp_path / "both")
-    alone, pairs = (evaluate(each)["perplexity"]["per_token"] for each in (run, other))
-    assert alone < evaluate(both)["perplexity"]["per_token"] < pairs
+    single, pairs = (evaluate(each)["perplexity"]["per_token"] for each in (run, other))
+    assert single < evaluate(both)["perplexity"]["per_token"] < pairs
 
 
 def test_several_files_are_several_texts(book: Path, tmp_path: Path):

@@ -1,4 +1,4 @@
-"""Spelling to sound from a dictionary to its scores, in a language that is spelt as it is said."""
+"""Grapheme-to-phoneme conversion from a dictionary to its scores, in a phonetically spelt language."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ SMALL = {
 }  # fmt: skip
 
 
-def said(word: str) -> str:
+def pronunciation(word: str) -> str:
     return " ".join(SOUNDS[letter] for letter in word)
 
 
 @pytest.fixture(scope="module")
-def label_mask() -> list[Sequence[Sequence[str]]]:
-    """The right answers that evaluations compared with."""
+def references() -> list[Sequence[Sequence[str]]]:
+    """The references of all evaluations."""
     return []
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, asked: list) -> Iterator[RunFolder]:
-    """A run on 288 words such as `bako`, each said as it is spelt; long ones that begin with `b` have a second way."""
+def run(tmp_path_factory: pytest.TempPathFactory, references: list) -> Iterator[RunFolder]:
+    """A run on 288 words such as `bako`; long words that start with `b` have a second pronunciation."""
     folder = tmp_path_factory.mktemp("data")
     short = ["".join(letters) for letters in product("bdfk", "aou", "bdfk", "aou")]
-    lines = [f"{word} {said(word)}\n" for word in short + [word + word[:2] for word in short]]
-    lines += [f"{word}{word[:2]}(2) {said(word + word[:2])} D\n" for word in short if word.startswith("b")]
+    lines = [f"{word} {pronunciation(word)}\n" for word in short + [word + word[:2] for word in short]]
+    lines += [f"{word}{word[:2]}(2) {pronunciation(word + word[:2])} D\n" for word in short if word.startswith("b")]
     (folder / "cmudict").mkdir()
     (folder / "cmudict" / "cmudict.dict").write_text("".join(lines), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SEQ2SEE_DATA", str(folder))
         finished = train_recipe(recipe("g2p").with_(**SMALL), tmp_path_factory.mktemp("runs") / "g2p")
 
-        def judge(outputs, answers):
-            asked.append(answers)
-            return pronunciation_errors(outputs, answers)
+        def recording(outputs, all_references):
+            references.append(all_references)
+            return pronunciation_errors(outputs, all_references)
 
-        patch.setattr(evaluation, "pronunciation_errors", judge)
+        patch.setattr(evaluation, "pronunciation_errors", recording)
         evaluate(finished)
         yield finished
 
@@ -62,12 +62,12 @@ def test_unseen_words_are_pronounced_as_they_are_spelt(run: RunFolder):
     assert scores["test"]["pairs"] == 288 // 20
     assert scores["test"]["pronunciation"]["word_error_rate"] < 50
     rows = [line.split("\t") for line in (run.evaluation / "test.tsv").read_text().splitlines()[1:]]
-    assert sum(output == said(source) for source, _, output, *_ in rows) > 7
+    assert sum(output == pronunciation(source) for source, _, output, *_ in rows) > 7
 
 
-def test_an_evaluation_uses_all_pronunciations_of_a_word(run: RunFolder, asked: list):
-    (answers,) = asked
-    both = [(first, second) for first, *others in answers for second in others]
+def test_an_evaluation_uses_all_pronunciations_of_a_word(run: RunFolder, references: list):
+    (all_references,) = references
+    both = [(first, second) for first, *others in all_references for second in others]
     assert both
     assert all(second == f"{first} D" for first, second in both)
 
@@ -94,6 +94,7 @@ def test_every_pronunciation_of_a_word_is_correct():
     outputs, first = ["EY1", "K AE1 T"], ["AH0", "K AE1 T"]
     chosen = recipe("g2p")
     assert score_outputs(chosen, first, outputs)["pronunciation"]["word_error_rate"] == 50
-    answers = [("AH0", "EY1"), ("K AE1 T",)]
-    assert score_outputs(chosen, first, outputs, answers)["pronunciation"]["word_error_rate"] == 0
-    assert score_outputs(recipe("translate"), first, outputs, answers).keys() == {"pairs", "bleu", "chrf", "exact_match"}
+    references = [("AH0", "EY1"), ("K AE1 T",)]
+    assert score_outputs(chosen, first, outputs, references)["pronunciation"]["word_error_rate"] == 0
+    scores = score_outputs(recipe("translate"), first, outputs, references)
+    assert scores.keys() == {"pairs", "bleu", "chrf", "exact_match"}

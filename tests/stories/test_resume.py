@@ -1,4 +1,4 @@
-"""A run that was stopped or killed, whenever and however often, ends like one that was not."""
+"""A run that was stopped or killed at any time, any number of times, ends like an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FLAVORS: dict[str, dict[str, object]] = {
     "plain": {},
     "moving average": {"training.average.kind": "ema"},
     "last checkpoints": {"training.average.kind": "checkpoints", "training.average.count": 2},
-    "patience": {  # at such a rate it gets worse, and patience is called for
+    "patience": {  # with this learning rate the loss grows, so that training stops early
         "training.patience": 50,
         "training.evaluate_every": 2,
         "training.optimizer.kind": "sgd",
@@ -41,9 +41,9 @@ FLAVORS: dict[str, dict[str, object]] = {
         "training.learning_rate": 1.0,
         "training.schedule.warmup": 1,
     },
-    "own words": {"base": "pocket-scheduled-sampling"},
+    "scheduled sampling": {"base": "pocket-scheduled-sampling"},
     "batch norm": {"base": "pocket-batch-norm", "training.accumulate": 2},
-    "other pieces": {
+    "bpe dropout": {
         "target.tokenizer.kind": "bpe",
         "target.tokenizer.vocab_size": 300,
         "target.tokenizer.dropout": 0.3,
@@ -57,25 +57,25 @@ def pairs(tmp_path: Path) -> Path:
 
 
 class StopAt(NullListener):
-    """Sends this process a signal when it sees a certain step, as a person or a scheduler would."""
+    """Sends a signal to this process at a given step."""
 
     def __init__(self, step: int, number: int = signal.SIGTERM):
         object.__setattr__(self, "at", step)
         object.__setattr__(self, "number", number)
 
-    def step(self, step: int, figures: dict[str, float]) -> None:
+    def step(self, step: int, metrics: dict[str, float]) -> None:
         if step == self.at:
             os.kill(os.getpid(), self.number)
 
 
 class Listener(NullListener):
-    """Keeps what is said."""
+    """Records the log lines."""
 
     def __init__(self):
-        object.__setattr__(self, "said", [])
+        object.__setattr__(self, "lines", [])
 
     def log(self, text: str) -> None:
-        self.said.append(text)
+        self.lines.append(text)
 
 
 def test_two_equal_runs_are_bit_identical(pairs: Path, tmp_path: Path):
@@ -91,10 +91,10 @@ def test_another_seed_is_another_run(pairs: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_a_stopped_run_resumes_exactly(pairs: Path, tmp_path: Path, flavor: str):
-    """Stopped at once, as it keeps a checkpoint, between two of them, and shortly before its end."""
+    """Stopped at the first step, at a checkpoint, between two checkpoints, and shortly before the end."""
     recipe = tiny_recipe(pairs, **FLAVORS[flavor])
     whole = fingerprint(train_recipe(recipe, tmp_path / "whole").path)
-    if flavor == "triggered average":  # at such a rate it is, before the last stop
+    if flavor == "triggered average":  # with this learning rate averaging starts before the last stop
         last = list_checkpoints(tmp_path / "whole" / "checkpoints")[0][1]
         assert 0 < json.loads((last / "state.json").read_text())["average_start"] < 11
     for step in (1, 4, 6, 11):
@@ -109,18 +109,18 @@ def test_a_stopped_run_resumes_exactly(pairs: Path, tmp_path: Path, flavor: str)
 
 @pytest.mark.parametrize("at", ["evaluate_teacher_forced", "decode"])
 def test_a_stop_during_evaluation_neither_loses_nor_repeats_it(at: str, pairs: Path, tmp_path: Path, monkeypatch):
-    """Whether the measuring is interrupted, or the showing after it."""
+    """The interruption is during validation, or during the samples after it."""
     import seq2see.runs.callbacks as callbacks
 
     recipe = tiny_recipe(pairs)
     whole = train_recipe(recipe, tmp_path / "whole")
-    real = getattr(callbacks, at)
+    original = getattr(callbacks, at)
     calls = iter(range(100))
 
     def interrupted_once(*arguments, **options):
         if next(calls) == 1:
             os.kill(os.getpid(), signal.SIGINT)
-        return real(*arguments, **options)
+        return original(*arguments, **options)
 
     monkeypatch.setattr(callbacks, at, interrupted_once)
     with pytest.raises(Interrupted) as stop:
@@ -140,16 +140,16 @@ def test_a_run_with_changed_data_is_not_resumed(pairs: Path, tmp_path: Path):
 
 
 def test_a_checkpoint_of_an_older_version_is_refused_with_a_remedy(pairs: Path, tmp_path: Path, monkeypatch):
-    recipe, save, written = tiny_recipe(pairs), training_resume.save, list[set[str]]()
+    recipe, save, states = tiny_recipe(pairs), training_resume.save, list[set[str]]()
 
     def older(folder, step, tensors, state, keep):
-        written.append(set(state))
+        states.append(set(state))
         return save(folder, step, tensors, {name: state[name] for name in state if name != "average_start"}, keep)
 
     monkeypatch.setattr(training_resume, "save", older)
     with pytest.raises(Interrupted):
         train_recipe(recipe, tmp_path / "run", StopAt(6))
-    assert written[-1] == set(training_resume.STATE_KEYS)
+    assert states[-1] == set(training_resume.STATE_KEYS)
     with pytest.raises(UserError, match=r"step-000006: .*another version.*its state lacks average_start\. .*--out"):
         train_recipe(recipe, tmp_path / "run")
 
@@ -163,8 +163,8 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_is_used(pairs: 
     broken.write_bytes(broken.read_bytes()[:-1])
     listener = Listener()
     resumed = train_recipe(recipe, tmp_path / "run", listener)
-    assert any("step-000009" in line and "model.safetensors" in line for line in listener.said)
-    assert any("resume from step 8" in line for line in listener.said)
+    assert any("step-000009" in line and "model.safetensors" in line for line in listener.lines)
+    assert any("resume from step 8" in line for line in listener.lines)
     assert fingerprint(resumed.path) == fingerprint(whole.path)
 
 
@@ -184,44 +184,44 @@ def test_patience_stops_early_and_keeps_the_best_weights(pairs: Path, tmp_path: 
         "training.max_grad_norm": 0,
     }
     run = train_recipe(tiny_recipe(pairs, **changes, **{"training.optimizer.kind": "adam"}), tmp_path / "run")
-    notes = [json.loads(line) for line in run.metrics.read_text().splitlines()]
-    losses = [note["valid_loss"] for note in notes if "valid_loss" in note]
-    assert notes[-1]["step"] < 400
+    rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    losses = [row["valid_loss"] for row in rows if "valid_loss" in row]
+    assert rows[-1]["step"] < 400
     assert min(losses) == losses[-3]
 
 
 def test_a_full_disk_costs_a_checkpoint_and_not_the_training(pairs: Path, tmp_path: Path, monkeypatch):
-    import seq2see.runs.train as workbench
+    import seq2see.runs.train as training
 
     recipe = tiny_recipe(pairs)
     whole = train_recipe(recipe, tmp_path / "whole")
-    real = workbench.save_trainer
+    original = training.save_trainer
 
     def full_at_eight(trainer, *rest):
         if trainer.step == 8:
             raise DiskFull("No room.")
-        real(trainer, *rest)
+        original(trainer, *rest)
 
-    monkeypatch.setattr(workbench, "save_trainer", full_at_eight)
+    monkeypatch.setattr(training, "save_trainer", full_at_eight)
     listener = Listener()
     run = train_recipe(recipe, tmp_path / "run", listener)
-    assert any("No room." in line and "step 8" in line for line in listener.said)
+    assert any("No room." in line and "step 8" in line for line in listener.lines)
     assert fingerprint(run.path) == fingerprint(whole.path)
 
 
 def test_a_disk_that_is_full_at_the_end_is_an_error_and_nothing_is_lost(pairs: Path, tmp_path: Path, monkeypatch):
-    import seq2see.runs.train as workbench
+    import seq2see.runs.train as training
 
     recipe = tiny_recipe(pairs)
     whole = train_recipe(recipe, tmp_path / "whole")
-    real = workbench.save_trainer
+    original = training.save_trainer
 
     def full_at_the_end(trainer, *rest):
         if trainer.done:
             raise DiskFull("No room.")
-        real(trainer, *rest)
+        original(trainer, *rest)
 
-    monkeypatch.setattr(workbench, "save_trainer", full_at_the_end)
+    monkeypatch.setattr(training, "save_trainer", full_at_the_end)
     with pytest.raises(UserError, match="No room"):
         train_recipe(recipe, tmp_path / "run")
     monkeypatch.undo()
@@ -238,16 +238,16 @@ def test_an_interruption_names_the_run_folder(pairs: Path, tmp_path: Path):
 
 
 def test_a_stop_on_a_full_disk_does_not_claim_to_have_saved(pairs: Path, tmp_path: Path, monkeypatch):
-    import seq2see.runs.train as workbench
+    import seq2see.runs.train as training
 
-    real = workbench.save_trainer
+    original = training.save_trainer
 
     def full_at_six(trainer, *rest):
         if trainer.step == 6:
             raise DiskFull("No room.")
-        real(trainer, *rest)
+        original(trainer, *rest)
 
-    monkeypatch.setattr(workbench, "save_trainer", full_at_six)
+    monkeypatch.setattr(training, "save_trainer", full_at_six)
     with pytest.raises(Interrupted) as stop:
         train_recipe(tiny_recipe(pairs), tmp_path / "run", StopAt(6))
     assert (stop.value.step, stop.value.saved_step) == (6, 4)
@@ -255,7 +255,7 @@ def test_a_stop_on_a_full_disk_does_not_claim_to_have_saved(pairs: Path, tmp_pat
 
 def kills(folder: Path, seed: int, count: int) -> int:
     """Run the child again and again, killing it at random moments, until `count` kills resumed past step 0."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     good = 0
     for number in range(10_000):
         run = folder / f"run-{number}"
@@ -266,7 +266,7 @@ def kills(folder: Path, seed: int, count: int) -> int:
                 _child(folder / "pairs.tsv", run)
             to_kill = good < count
             if to_kill:
-                time.sleep(chance.uniform(0.0, 0.9))
+                time.sleep(rng.uniform(0.0, 0.9))
                 os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
             good += bool(before) and os.WIFSIGNALED(status)
@@ -287,7 +287,7 @@ def _child(data: Path, run: Path) -> None:
 
 
 def kill_story(folder: Path, count: int) -> None:
-    """In a process of its own, with one thread, so that forking is safe."""
+    """Run `kills` in a separate process with one thread, so that forking is safe."""
     command = [sys.executable, __file__, str(folder), str(count)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -308,10 +308,10 @@ def test_twenty_five_kills_at_random_moments_change_nothing(tmp_path: Path):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    place = Path(sys.argv[1])
-    write_pairs(place / "pairs.tsv")
-    train_recipe(tiny_recipe(place / "pairs.tsv", **{"training.steps": 60}), place / "whole")
-    print(kills(place, seed=7, count=int(sys.argv[2])), "kills")
+    folder = Path(sys.argv[1])
+    write_pairs(folder / "pairs.tsv")
+    train_recipe(tiny_recipe(folder / "pairs.tsv", **{"training.steps": 60}), folder / "whole")
+    print(kills(folder, seed=7, count=int(sys.argv[2])), "kills")
 
 
 def test_the_model_of_a_run_is_the_mean_of_its_last_checkpoints(pairs: Path, tmp_path: Path):

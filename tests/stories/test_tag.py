@@ -1,4 +1,4 @@
-"""A tagger from a CoNLL file to tags: train, ask, score, report, resume."""
+"""A tagger from a CoNLL file to tags: train, predict, score, report, resume."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_every_word_gets_its_tag(run: RunFolder):
     assert model("小明 Smith loves old 北京").text.split()[4] == "北京/B-LOC"
     assert model("Ann Smith sees old Rome").candidates == ()
     candidates = model("Ann Smith sees", top_k=2).candidates
-    assert [len(guess) for guess in candidates] == [2, 2, 2]
+    assert [len(each) for each in candidates] == [2, 2, 2]
     assert candidates[0][0].text == "B-PER"
     with pytest.raises(UserError, match="The text is empty"):
         model("  ")
@@ -89,8 +89,8 @@ def test_at_the_prompt_three_dots_are_a_text(run: RunFolder, monkeypatch, capsys
 
 def test_samples_show_words_with_their_tags(run: RunFolder):
     _, row, *_ = (run.samples / "step-000060.tsv").read_text(encoding="utf-8").splitlines()
-    words, tags, answer = row.split("\t")
-    assert tags == answer
+    words, tags, output = row.split("\t")
+    assert tags == output
     assert words.split()[1] == "Smith"
 
 
@@ -102,12 +102,12 @@ def test_the_pocket_corpus_has_tags(tmp_path: Path):
 
 
 def test_a_dry_run_shows_words_and_tags(names: Path):
-    said: list[str] = []
-    dry_run(tiny_recipe(names, "tag", **SMALL), said.append)
-    assert any("labels         B-PER I-PER O O B-LOC" in line for line in said)
+    lines: list[str] = []
+    dry_run(tiny_recipe(names, "tag", **SMALL), lines.append)
+    assert any("labels         B-PER I-PER O O B-LOC" in line for line in lines)
 
 
-@pytest.mark.parametrize("changes", [SMALL, WHOLE | {"source.embedding.word_dropout": 0.2}], ids=["pieces", "words"])
+@pytest.mark.parametrize("changes", [SMALL, WHOLE | {"source.embedding.word_dropout": 0.2}], ids=["subwords", "words"])
 def test_a_stopped_run_resumes_to_the_same_result(names: Path, tmp_path: Path, changes):
     stop_and_resume(tiny_recipe(names, "tag", **changes), tmp_path)
 
@@ -132,7 +132,7 @@ def test_an_unknown_test_tag_is_reported_with_its_line(names: Path, tmp_path: Pa
     recipe = tiny_recipe(names, "tag", **SMALL | {"corpus.test": [str(tmp_path / "test.conll")]})
     with pytest.raises(UserError, match=r"test\.conll:3: The tag 'B-PLANET' \(of the word 'Mars'\) does not occur"):
         train_recipe(recipe, tmp_path / "run")
-    assert not (tmp_path / "run").exists()  # it is known before anything is learned
+    assert not (tmp_path / "run").exists()  # refused before training
 
 
 def test_every_tag_of_one_file_is_in_the_training_split(names: Path, tmp_path: Path):

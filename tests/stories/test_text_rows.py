@@ -1,4 +1,4 @@
-"""Measured runs of text tasks: a row tells what `seq2see eval` tells, and a table shows the rows of its task."""
+"""Benchmark rows of text tasks: a row has the scores of `seq2see eval`, and a table has the rows of its task."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ LABELED = "".join(
     f"the {thing} is {word}\t{label}\n"
     for thing in ("video", "book", "song", "电影", "书") for word, label in (("good", "praise"), ("坏", "blame"))
 )  # fmt: skip
-WRITTEN = "the cat sat on the mat. 猫坐在垫子上。\n" * 60
+TEXT = "the cat sat on the mat. 猫坐在垫子上。\n" * 60
 DATA = {
     "tag": ("names.conll", TAGGED, {"source.tokenizer.vocab_size": 330}),
     "classify-text": ("my.tsv", LABELED, {"source.tokenizer.vocab_size": 330, "training.patience": 1}),
-    "write": ("book.txt", WRITTEN, {"target.max_tokens": 24}),
-    "fill-bert": ("book.txt", WRITTEN, {"source.max_tokens": 24, "source.tokenizer.vocab_size": 330}),
-    "ngram": ("book.txt", WRITTEN, {}),
+    "write": ("book.txt", TEXT, {"target.max_tokens": 24}),
+    "fill-bert": ("book.txt", TEXT, {"source.max_tokens": 24, "source.tokenizer.vocab_size": 330}),
+    "ngram": ("book.txt", TEXT, {}),
 }
 
 
 @pytest.fixture
 def made(tmp_path, monkeypatch, request) -> tuple[Row, RunFolder]:
-    """A row by the command line, and its run."""
+    """A row of the command line, and its run."""
     name, text, changes = DATA[request.param]
     (tmp_path / name).write_text(text, encoding="utf-8")
-    small = resolve if request.param == "ngram" else lambda base, data, given: tiny_recipe(data[0], base, **given)
-    monkeypatch.setattr(row_files, "resolve", lambda base, _, given: small(base, [tmp_path / name], changes | given))
+    small = resolve if request.param == "ngram" else lambda base, data, more: tiny_recipe(data[0], base, **more)
+    monkeypatch.setattr(row_files, "resolve", lambda base, _, more: small(base, [tmp_path / name], changes | more))
     row_command.main(["row", request.param, "--out", str(tmp_path / "rows")])
     (row,) = read_rows(tmp_path / "rows")
     assert (tmp_path / "rows" / f"{row.name}.json").stat().st_size < 4096
     return row, RunFolder(tmp_path / "rows" / "runs" / row.name)
 
 
-def kept_loss(run: RunFolder) -> float:
-    """The validation loss of the weights that were kept, as the journal has it."""
+def final_loss(run: RunFolder) -> float:
+    """The validation loss of the final weights, from the metrics log."""
     losses = [note["valid_loss"] for note in read_metrics(run.path / "metrics.jsonl") if "valid_loss" in note]
     return min(losses) if run.recipe().training.patience else losses[-1]
 
@@ -67,7 +67,7 @@ def test_rows_of_classifiers_and_taggers_have_accuracies(made):
     scores = evaluate(run)["test"]
     assert row.metrics["test_accuracy"] == scores["accuracy"]
     assert row.metrics["test_macro_f1"] == scores["macro_f1"]
-    assert row.metrics["valid_loss"] == pytest.approx(kept_loss(run), rel=1e-5)
+    assert row.metrics["valid_loss"] == pytest.approx(final_loss(run), rel=1e-5)
     assert 0 <= row.metrics["valid_accuracy"] <= 100
     assert row.metrics["weights"] > 0
     assert row.metrics["seconds"] > 0
@@ -79,11 +79,11 @@ def test_rows_of_classifiers_and_taggers_have_accuracies(made):
 @pytest.mark.parametrize("made", ["write"], indirect=True)
 def test_rows_of_language_models_have_perplexities(made):
     row, run = made
-    told = evaluate(run)["perplexity"]
-    assert row.metrics["test_perplexity"] == told["per_token"]
-    assert row.metrics["test_bits_per_character"] == told["bits_per_character"]
-    assert row.metrics["test_accuracy"] == told["token_accuracy"]
-    assert row.metrics["valid_loss"] == pytest.approx(kept_loss(run), rel=1e-5)
+    scores = evaluate(run)["perplexity"]
+    assert row.metrics["test_perplexity"] == scores["per_token"]
+    assert row.metrics["test_bits_per_character"] == scores["bits_per_character"]
+    assert row.metrics["test_accuracy"] == scores["token_accuracy"]
+    assert row.metrics["valid_loss"] == pytest.approx(final_loss(run), rel=1e-5)
     assert row.metrics["valid_perplexity"] == pytest.approx(math.exp(row.metrics["valid_loss"]))
     assert row.metrics["valid_bits_per_character"] == pytest.approx(row.metrics["valid_loss"] / math.log(2))
 
@@ -105,8 +105,8 @@ def test_an_ngram_model_has_neither_steps_nor_weights(made):
 
 def test_a_series_is_measured_elsewhere(tmp_path, monkeypatch):
     numbers = tmp_path / "numbers.csv"
-    numbers.write_text("".join(f"{math.sin(place / 5)}\n" for place in range(400)), encoding="utf-8")
-    monkeypatch.setattr(row_files, "resolve", lambda base, _, given: tiny_recipe(numbers, base, **given))
+    numbers.write_text("".join(f"{math.sin(index / 5)}\n" for index in range(400)), encoding="utf-8")
+    monkeypatch.setattr(row_files, "resolve", lambda base, _, more: tiny_recipe(numbers, base, **more))
     with pytest.raises(UserError, match="series"):
         row_command.main(["row", "forecast-autoregressive", "--out", str(tmp_path / "rows")])
 

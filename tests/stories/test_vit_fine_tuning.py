@@ -1,4 +1,4 @@
-"""Training from a ViT that other people trained: at its own size or another, and what goes out again."""
+"""Fine-tuning a pretrained ViT, at its own image size or another, and exporting the result."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ SHORT = {
     "corpus.size": 120, "training.steps": 4, "training.evaluate_every": 2, "training.batch_size": 16,
     "training.optimizer.layer_decay": 0.7,
 }  # fmt: skip
-STILL = {"training.learning_rate": 1e-12, "training.steps": 1}
+NO_UPDATE = {"training.learning_rate": 1e-12, "training.steps": 1}
 
 
 @pytest.fixture(scope="module")
-def body(tmp_path_factory) -> Path:
+def pretrained(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("real") / "vit"
     body_folder(path)
     return path
@@ -41,25 +41,25 @@ def recipe(folder: Path, **changes):
 
 
 @pytest.fixture(scope="module")
-def run(body, tmp_path_factory) -> RunFolder:
-    return train_recipe(recipe(body, **{"source.image_size": 28}), tmp_path_factory.mktemp("runs") / "started")
+def run(pretrained, tmp_path_factory) -> RunFolder:
+    return train_recipe(recipe(pretrained, **{"source.image_size": 28}), tmp_path_factory.mktemp("runs") / "tuned")
 
 
-def test_at_another_size_only_the_positions_are_interpolated(body, tmp_path):
-    actual = load(train_recipe(recipe(body, **STILL, **{"source.image_size": 28}), tmp_path / "still").path).module
-    theirs = load_file(body / "model.safetensors")
-    positions = theirs["embeddings.position_embeddings"][0]
+def test_at_another_size_only_the_positions_are_interpolated(pretrained, tmp_path):
+    actual = load(train_recipe(recipe(pretrained, **NO_UPDATE, **{"source.image_size": 28}), tmp_path / "still").path).module
+    weights = load_file(pretrained / "model.safetensors")
+    positions = weights["embeddings.position_embeddings"][0]
     expected = interpolate_positions(positions[1:], (5, 5), (7, 7))
     assert_close(actual.source.positions.embedding.weight.detach(), expected, rtol=0, atol=1e-6)
-    token = theirs["embeddings.cls_token"][0] + positions[:1]
+    token = weights["embeddings.cls_token"][0] + positions[:1]
     assert_close(actual.source.prefix_tokens.embeddings.detach(), token, rtol=0, atol=1e-6)
-    look = actual.encoder.blocks[1].self_attention.qkv_proj.weight[24:48].detach()
-    assert_close(look, theirs["encoder.layer.1.attention.attention.key.weight"], rtol=0, atol=1e-6)
+    key_weight = actual.encoder.blocks[1].self_attention.qkv_proj.weight[24:48].detach()
+    assert_close(key_weight, weights["encoder.layer.1.attention.attention.key.weight"], rtol=0, atol=1e-6)
 
 
-def test_at_its_own_size_nothing_is_changed(body, tmp_path):
-    actual = load(train_recipe(recipe(body, **STILL), tmp_path / "still").path).module
-    positions = load_file(body / "model.safetensors")["embeddings.position_embeddings"][0]
+def test_at_its_own_size_nothing_is_changed(pretrained, tmp_path):
+    actual = load(train_recipe(recipe(pretrained, **NO_UPDATE), tmp_path / "still").path).module
+    positions = load_file(pretrained / "model.safetensors")["embeddings.position_embeddings"][0]
     assert_close(actual.source.positions.embedding.weight.detach(), positions[1:], rtol=0, atol=1e-6)
 
 
@@ -71,25 +71,25 @@ def test_a_fine_tuned_run_predicts_and_is_scored(run, tmp_path):
 
 def test_a_fine_tuned_model_is_exported_to_transformers(run, tmp_path):
     assert command(["export", str(run.path), "--to", "hf", "--out", str(tmp_path / "out")]) == 0
-    theirs, actual = ViTForImageClassification.from_pretrained(tmp_path / "out").eval(), load(run.path)
+    exported, actual = ViTForImageClassification.from_pretrained(tmp_path / "out").eval(), load(run.path)
     pixels = torch.randint(0, 256, (28, 28, 3), dtype=torch.uint8)
     with torch.no_grad():
-        scores = theirs((pixels.permute(2, 0, 1)[None] / 127.5) - 1).logits[0]
-    said = actual.predict([pixels.numpy()])[0]
-    assert said.text == theirs.config.id2label[int(scores.argmax())]
-    assert said.score == pytest.approx(float(scores.log_softmax(-1).max()), abs=1e-4)
+        scores = exported((pixels.permute(2, 0, 1)[None] / 127.5) - 1).logits[0]
+    prediction = actual.predict([pixels.numpy()])[0]
+    assert prediction.text == exported.config.id2label[int(scores.argmax())]
+    assert prediction.score == pytest.approx(float(scores.log_softmax(-1).max()), abs=1e-4)
 
 
-def test_layer_decay_changes_lower_layers_less(body, tmp_path):
-    """All gradients move a weight by about the rate in Adam's first step; here the rate is another in every layer."""
+def test_layer_decay_changes_lower_layers_less(pretrained, tmp_path):
+    """Adam's first step changes a weight by about the learning rate, which differs in every layer here."""
     changes = {"training.optimizer.layer_decay": 0.1, "training.steps": 1, "training.learning_rate": 1e-2}
     changes |= {"training.schedule.kind": "constant", "training.max_grad_norm": 0}
-    actual = load(train_recipe(recipe(body, **changes), tmp_path / "run").path).module
-    theirs = load_file(body / "model.safetensors")
+    actual = load(train_recipe(recipe(pretrained, **changes), tmp_path / "run").path).module
+    weights = load_file(pretrained / "model.safetensors")
     moved = [
         (
             actual.encoder.blocks[number].feed_forward.up_proj.bias.detach()
-            - theirs[f"encoder.layer.{number}.intermediate.dense.bias"]
+            - weights[f"encoder.layer.{number}.intermediate.dense.bias"]
         )
         .abs()
         .median()
@@ -99,24 +99,24 @@ def test_layer_decay_changes_lower_layers_less(body, tmp_path):
     assert moved == [pytest.approx(1e-4, rel=0.05), pytest.approx(1e-3, rel=0.05)]
 
 
-def test_other_shapes_are_refused_by_name(body, tmp_path):
+def test_other_shapes_are_refused_by_name(pretrained, tmp_path):
     with pytest.raises(UserError, match=r"encoder\.heads differs"):
-        train_recipe(recipe(body, **{"encoder.heads": 2}), tmp_path / "heads")
+        train_recipe(recipe(pretrained, **{"encoder.heads": 2}), tmp_path / "heads")
     with pytest.raises(UserError, match=r"source\.embedding\.size differs"):
-        train_recipe(recipe(body, **{"source.embedding.size": 5}), tmp_path / "size")
+        train_recipe(recipe(pretrained, **{"source.embedding.size": 5}), tmp_path / "size")
     vit_folder(tmp_path / "deit", "deit, with teacher")
     with pytest.raises(UserError, match=r"source\.prefix_tokens\.embeddings"):
         train_recipe(recipe(tmp_path / "deit"), tmp_path / "tokens")
 
 
 @pytest.mark.parametrize(
-    "summary, names", [("distilled", ["class", "distill", "1,1"]), ("pre-logits", ["class", "1,1"])]
+    "pooling, names", [("distilled", ["class", "distill", "1,1"]), ("pre-logits", ["class", "1,1"])]
 )
-def test_other_poolings_are_trained_scored_and_traced(summary, names, tmp_path):
-    vit_folder(tmp_path / "real", "deit, with teacher" if summary == "distilled" else "vit")
-    run = train_recipe(recipe(tmp_path / "real", **{"target.pooling": summary}), tmp_path / "run")
+def test_other_poolings_are_trained_scored_and_traced(pooling, names, tmp_path):
+    vit_folder(tmp_path / "real", "deit, with teacher" if pooling == "distilled" else "vit")
+    run = train_recipe(recipe(tmp_path / "real", **{"target.pooling": pooling}), tmp_path / "run")
     assert "accuracy" in evaluate(run)["test"]
     assert (run.path / "attention" / "patches.png").exists()
-    looked = load(run.path).predict([np.zeros((20, 20, 3), np.uint8)])[0].attention
-    assert looked.source[: len(names)] == names
-    assert looked.matrix.shape == (25 + len(names) - 1,) * 2
+    attention = load(run.path).predict([np.zeros((20, 20, 3), np.uint8)])[0].attention
+    assert attention.source[: len(names)] == names
+    assert attention.matrix.shape == (25 + len(names) - 1,) * 2

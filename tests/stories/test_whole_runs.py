@@ -1,4 +1,4 @@
-"""Every recipe in miniature: train, predict, evaluate, report; and what a user's own data need: nothing."""
+"""Every recipe in miniature: train, predict, evaluate, report; and user data in every format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A run that has really learned its 56 pairs."""
+    """A run that has memorized its 56 pairs."""
     changes = {"training.steps": 150, "training.evaluate_every": 75, "encoder.dropout": 0.0, "decoder.dropout": 0.0}
     changes |= {
         "encoder.width": 32,
@@ -45,15 +45,15 @@ def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return train_recipe(tiny_recipe(pairs, **changes), tmp_path_factory.mktemp("runs") / "learned")
 
 
-COUNTING = [name for name in RECIPES if isinstance(recipe(name).decoder, NgramSettings)]
+NGRAM = [name for name in RECIPES if isinstance(recipe(name).decoder, NgramSettings)]
 
 
-@pytest.mark.parametrize("name", COUNTING)
+@pytest.mark.parametrize("name", NGRAM)
 def test_every_ngram_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path: Path):
-    counting = resolve(name, [pairs], {"decoding.max_new_tokens": 5})
-    finished = train_recipe(counting, tmp_path / name)
+    ngram = resolve(name, [pairs], {"decoding.max_new_tokens": 5})
+    finished = train_recipe(ngram, tmp_path / name)
     assert load(finished.path)("红猫").text.startswith("红猫")
-    assert len(finished.metrics.read_text().splitlines()) == counting.steps == counting.decoder.order
+    assert len(finished.metrics.read_text().splitlines()) == ngram.steps == ngram.decoder.order
 
 
 def running_text(pairs: Path, folder: Path) -> tuple[Path, str]:
@@ -80,7 +80,7 @@ def numbered(pairs: Path, folder: Path) -> tuple[Path, str]:
 
 
 def photos(pairs: Path, folder: Path) -> tuple[Path, str]:
-    """A folder a label, 20 small images in each, and one of them."""
+    """A folder for each label with 20 small images, and one of the files."""
     for label, level in (("dark", 40), ("light", 200)):
         (folder / "photos" / label).mkdir(parents=True)
         for number in range(20):
@@ -89,32 +89,32 @@ def photos(pairs: Path, folder: Path) -> tuple[Path, str]:
 
 
 def described(pairs: Path, folder: Path) -> tuple[Path, str]:
-    """A list of the same images with what is to be seen in them."""
+    """A list of these images with captions."""
     _, one = photos(pairs, folder)
-    said = [
+    captions = [
         {"file": f"photos/{label}/{number}.png", "caption": f"a {label} image"}
         for label in ("dark", "light")
         for number in range(20)
     ]
-    (folder / "captions.jsonl").write_text("".join(json.dumps(each) + "\n" for each in said))
+    (folder / "captions.jsonl").write_text("".join(json.dumps(each) + "\n" for each in captions))
     return folder / "captions.jsonl", one
 
 
 def drawn(pairs: Path, folder: Path) -> tuple[None, str]:
-    """Nothing but what is built in, and a video of two frames."""
+    """The built-in corpus, and a video of two frames."""
     frames = [Image.new("L", (24, 24), level) for level in (40, 200)]
     frames[0].save(folder / "video.gif", save_all=True, append_images=frames[1:])
     return None, str(folder / "video.gif")
 
 
 DATA = {
-    "series": numbered, "masked-tokens": running_text, "masked-tokens-nsp": running_text, "label": labeled, "tags": tagged,
-    "image-label": photos, "image": described, "video": drawn,
+    "series": numbered, "masked-tokens": running_text, "masked-tokens-nsp": running_text, "label": labeled,
+    "tags": tagged, "image-label": photos, "image": described, "video": drawn,
 }  # fmt: skip
-"""What a recipe learns from and is asked, by the kind of its target, or of its source; others learn from pairs."""
+"""The training data and an input for each kind of target, or of source; all others have pairs."""
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if name not in COUNTING])
+@pytest.mark.parametrize("name", [name for name in RECIPES if name not in NGRAM])
 def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path: Path):
     changes = {
         "training.steps": 2,
@@ -124,7 +124,7 @@ def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path
     }
     if name == "transformer-base":
         changes |= {"encoder.width": 16, "decoder.width": 16}
-    if name in ("shakespeare-large", "ptb-gpt"):  # their windows are wider than half of this text
+    if name in ("shakespeare-large", "ptb-gpt"):  # their windows are longer than half of this text
         changes |= {"target.max_tokens": 64}
     target = RECIPES[name]().target.kind
     if target.startswith("masked-tokens"):
@@ -163,11 +163,11 @@ def test_a_prediction_does_not_depend_on_its_neighbors(run: RunFolder):
 
 def test_a_prefix_is_kept_and_continued(run: RunFolder):
     model = load(run.path)
-    free, forced = model("红猫"), model("红猫", prefix="the black")
-    assert free.text == "the red cat"
-    assert forced.text.startswith("the black")
-    assert model.score("红猫", forced.text) == pytest.approx(forced.outputs[0].log_probability, abs=1e-4)
-    assert forced.score < free.score
+    plain, prefixed = model("红猫"), model("红猫", prefix="the black")
+    assert plain.text == "the red cat"
+    assert prefixed.text.startswith("the black")
+    assert model.score("红猫", prefixed.text) == pytest.approx(prefixed.outputs[0].log_probability, abs=1e-4)
+    assert prefixed.score < plain.score
 
 
 def test_the_score_of_a_prediction_is_its_log_probability(run: RunFolder):
@@ -177,12 +177,12 @@ def test_the_score_of_a_prediction_is_its_log_probability(run: RunFolder):
 
 
 def test_attention_of_every_token_sums_to_1(run: RunFolder):
-    shown = load(run.path)("红猫").attention
-    assert shown.source == ["红", "猫", "<eos>"]
-    assert shown.target[-1] == "<eos>"
-    assert shown.matrix.shape == (len(shown.target), 3)
-    assert shown.matrix.sum(axis=1) == pytest.approx(1.0, abs=1e-5)
-    assert "红" in shown.html()
+    attention = load(run.path)("红猫").attention
+    assert attention.source == ["红", "猫", "<eos>"]
+    assert attention.target[-1] == "<eos>"
+    assert attention.matrix.shape == (len(attention.target), 3)
+    assert attention.matrix.sum(axis=1) == pytest.approx(1.0, abs=1e-5)
+    assert "红" in attention.html()
 
 
 def test_evaluation_stores_every_prediction_and_compares_runs(run: RunFolder, pairs: Path, tmp_path: Path):
@@ -191,9 +191,9 @@ def test_evaluation_stores_every_prediction_and_compares_runs(run: RunFolder, pa
     rows = (run.evaluation / "test.tsv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == scores["test"]["pairs"] + 1
     assert json.loads((run.evaluation / "scores.json").read_text()) == scores
-    assert not {"train", "valid"} & scores.keys()  # nobody is praised for what was learned
+    assert not {"train", "valid"} & scores.keys()  # no scores of development splits
     assert [path.name for path in run.evaluation.glob("*.tsv")] == ["test.tsv"]
-    other = train_recipe(tiny_recipe(pairs), tmp_path / "untaught")
+    other = train_recipe(tiny_recipe(pairs), tmp_path / "untrained")
     with pytest.raises(UserError, match="not evaluated"):
         compare(run, other)
     evaluate(other)
@@ -219,12 +219,12 @@ def test_a_carriage_return_in_a_text_is_no_line_break_of_a_table(pairs: Path, tm
         train_recipe(tiny_recipe(tmp_path / "returns.tsv", **{"training.seed": seed}), tmp_path / str(seed))
         for seed in (1, 2)
     ]
-    judged = {each: evaluate(each) for each in runs}
-    for each, scores in judged.items():
+    scores_by_run = {each: evaluate(each) for each in runs}
+    for each, scores in scores_by_run.items():
         tables = [each.evaluation / "test.tsv", *each.samples.iterdir()]
         assert not any("\r" in path.read_bytes().decode() for path in tables)
         assert len(read_table(each.evaluation / "test.tsv", 5)) == scores["test"]["pairs"]
-    assert compare(*runs).second.score == pytest.approx(judged[runs[1]]["test"]["bleu"]["value"])
+    assert compare(*runs).second.score == pytest.approx(scores_by_run[runs[1]]["test"]["bleu"]["value"])
 
 
 def test_user_data_in_every_format_give_the_same_run(pairs: Path, tmp_path: Path):
@@ -277,11 +277,11 @@ def test_a_finished_run_is_never_overwritten(run: RunFolder, pairs: Path):
 
 def test_an_unfinished_run_is_resumed_only_by_its_own_recipe(run: RunFolder, tmp_path: Path):
     recipe = run.recipe()
-    (tmp_path / "begun").mkdir()
-    (tmp_path / "begun" / "recipe.toml").write_text(recipe.toml(), encoding="utf-8")
-    assert folder_for(recipe, tmp_path / "begun").path == tmp_path / "begun"
+    (tmp_path / "unfinished").mkdir()
+    (tmp_path / "unfinished" / "recipe.toml").write_text(recipe.toml(), encoding="utf-8")
+    assert folder_for(recipe, tmp_path / "unfinished").path == tmp_path / "unfinished"
     other = recipe.with_(**{"training.seed": 9})
-    assert folder_for(other, tmp_path / "begun").path == tmp_path / "begun-2"
+    assert folder_for(other, tmp_path / "unfinished").path == tmp_path / "unfinished-2"
 
 
 def test_bleu_splits_chinese_by_character_and_the_rest_by_word():
@@ -320,10 +320,10 @@ def test_a_damaged_model_is_refused(name: str, run: RunFolder, tmp_path: Path):
     with pytest.raises(UserError):
         load(copy)
     file.unlink()
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         load(copy)
     again = f"seq2see train {copy}/recipe.toml --out {copy}"
-    assert again in told.value.hint
+    assert again in error.value.hint
     shutil.rmtree(copy / "model")
-    assert command(again.split()[1:]) == 0  # the advice is a good one
+    assert command(again.split()[1:]) == 0  # the hint works
     assert load(copy).score("红猫", "the red cat") == load(run.path).score("红猫", "the red cat")

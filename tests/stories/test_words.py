@@ -1,4 +1,4 @@
-"""Words of trained models: neighbors, analogies, and one word whose meaning its sentence decides."""
+"""Word embeddings of trained models: neighbors, analogies, and one word in several sentences."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def test_a_word_has_equal_vectors_before_attention_and_different_ones_after_it(r
 def test_byte_tokens_are_no_neighbors(text: Path, tmp_path: Path):
     made = train_recipe(tiny_recipe(text, "fill", **SMALL | {"source.tokenizer.vocab_size": 300}), tmp_path / "run")
     found = words(made)
-    pieces = found.tokenizer.pieces(range(len(found.tokenizer)))
-    assert "<0x90>" in pieces
-    told = [*found.neighbors("mole", 999), *found.analogy(["mole", "打", "garden"], 999)[0]]
-    assert told
-    assert not [each for each in told if each.piece.startswith("<0x")]
+    tokens = found.tokenizer.tokens(range(len(found.tokenizer)))
+    assert "<0x90>" in tokens
+    nearest = [*found.neighbors("mole", 999), *found.analogy(["mole", "打", "garden"], 999)[0]]
+    assert nearest
+    assert not [each for each in nearest if each.token.startswith("<0x")]
 
 
 def test_the_same_sentence_twice_gives_the_same_vectors_in_every_layer(run: RunFolder):
@@ -73,7 +73,7 @@ def test_the_vectors_are_those_of_the_word(run: RunFolder):
     found = words(run)
     table = found.embeddings
     (number,) = found.ids("mole")
-    assert table.pieces[number] == "mole"
+    assert table.tokens[number] == "mole"
     torch.testing.assert_close(found.contexts("mole", MOLES).layers["table"][0], table.vectors[number])
     torch.testing.assert_close(found.vector("mole"), table.vectors[number])
 
@@ -81,26 +81,26 @@ def test_the_vectors_are_those_of_the_word(run: RunFolder):
 def test_neighbors_are_the_nearest_other_tokens(run: RunFolder):
     found = words(run)
     near = found.neighbors("mole", 3)
-    vectors, pieces = found.embeddings.vectors, list(found.embeddings.pieces)
+    vectors, tokens = found.embeddings.vectors, list(found.embeddings.tokens)
     cosines = torch.nn.functional.cosine_similarity(vectors, found.vector("mole"), dim=-1)
-    kept = [n for n in range(4, len(pieces)) if pieces[n] not in ("mole", "[MASK]")]
-    best = sorted(kept, key=lambda number: -cosines[number])[:3]
-    assert [each.piece for each in near] == [pieces[number] for number in best]
-    assert len(found.neighbors("mole", 999)) == len(kept)
+    included = [n for n in range(4, len(tokens)) if tokens[n] not in ("mole", "[MASK]")]
+    best = sorted(included, key=lambda number: -cosines[number])[:3]
+    assert [each.token for each in near] == [tokens[number] for number in best]
+    assert len(found.neighbors("mole", 999)) == len(included)
 
 
 def test_an_analogy_has_results_with_and_without_the_input_words(run: RunFolder):
     found = words(run)
-    with torch.no_grad():  # a table in which the answer is known
+    with torch.no_grad():  # an embedding table with a known analogy
         table = found.embedding.table.weight
         table.zero_()
         for word, vector in {"small": (1, 1, 0), "the": (0, 1, 0), "one": (0, 0, 1), "many": (1, -0.2, 1)}.items():
             table[found.ids(word)[0], :3] = torch.tensor(vector, dtype=torch.float)
-    everything, others = found.analogy(("small", "the", "one"), 2)
-    assert others[0].piece == "many"
-    assert everything[0].piece == "many"
-    assert [each.piece for each in everything][1] in ("small", "one")
-    assert not {"small", "the", "one"} & {each.piece for each in others}
+    all_words, others = found.analogy(("small", "the", "one"), 2)
+    assert others[0].token == "many"
+    assert all_words[0].token == "many"
+    assert [each.token for each in all_words][1] in ("small", "one")
+    assert not {"small", "the", "one"} & {each.token for each in others}
 
 
 def test_a_language_model_and_a_translator_have_word_embeddings_too(text: Path, tmp_path: Path):
@@ -124,23 +124,23 @@ def test_the_commands_print_and_draw(run: RunFolder, capsys):
     assert command(["analogy", str(run.path), "mole", "skin", "garden"]) == 0
     assert "without the three" in capsys.readouterr().out
     assert command(["contexts", str(run.path), "打", *ZH]) == 0
-    told = capsys.readouterr().out
-    assert "1.000" in told
-    assert "block 2" in told
+    printed = capsys.readouterr().out
+    assert "1.000" in printed
+    assert "block 2" in printed
     assert (run.path / "contexts" / "打.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
-    "arguments, complaint",
+    "arguments, message",
     [
-        (["neighbors", "RUN", "unheard"], "does not know the word 'unheard'"),
-        (["contexts", "RUN", "mole", "a mole"], "One sentence"),
+        (["neighbors", "RUN", "unheard"], "The word 'unheard' is not in the vocabulary"),
+        (["contexts", "RUN", "mole", "a mole"], "two sentences or more"),
         (["contexts", "RUN", "mole", "a mole", "two moles"], "The word 'mole' is not in 'two moles'"),
     ],
 )
-def test_unknown_words_and_single_sentences_are_refused(run: RunFolder, capsys, arguments, complaint):
+def test_unknown_words_and_single_sentences_are_refused(run: RunFolder, capsys, arguments, message):
     assert command([str(run.path) if word == "RUN" else word for word in arguments]) == 2
-    assert complaint in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_model_without_embeddings_is_refused(text: Path, tmp_path: Path):

@@ -1,4 +1,4 @@
-"""A language model from a text file to its own words: train, go on from a text, score, look inside, resume."""
+"""A language model from a text file to generated text: train, predict, score, trace, resume."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(book: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A run that has learned its one sentence by heart."""
+    """A run that has memorized its one sentence."""
     changes = SMALL | {"training.steps": 150, "training.evaluate_every": 75, "training.learning_rate": 1e-2}
     changes |= {"training.schedule.warmup": 20, "decoding.max_new_tokens": 12, "decoding.do_sample": False}
     return train_recipe(tiny_recipe(book, "write", **changes), tmp_path_factory.mktemp("runs") / "learned")
@@ -76,9 +76,9 @@ def test_it_generates_beyond_its_context_window(run: RunFolder):
 def test_min_new_tokens_counts_over_all_segments(run: RunFolder):
     model, ending = load(run.path), {"max_new_tokens": 40, "do_sample": True, "temperature": 100.0}
     found = [model("猫", seed=seed, min_new_tokens=20, **ending).outputs[0] for seed in range(12)]
-    ended = [len(each.tokens) - 2 for each in found if each.finished]  # less the text, and the end
+    ended = [len(each.tokens) - 2 for each in found if each.finished]  # without the prompt and <eos>
     assert min(ended) >= 20
-    assert min(ended) < 24  # as soon as it may, in the second stretch
+    assert min(ended) < 24  # as soon as possible, in the second segment
 
 
 def test_segments_of_a_long_sample_have_different_seeds(run: RunFolder):
@@ -95,23 +95,23 @@ LONG_DRAWS = {"do_sample": True, "temperature": 100.0, "max_new_tokens": 40, "mi
 )
 def test_an_output_can_be_streamed(run: RunFolder, settings):
     model = load(run.path)
-    pieces = list(model.stream("猫坐在垫", seed=3, **settings))
-    assert "猫坐在垫" + "".join(pieces) == model.predict(["猫坐在垫"], seed=3, **settings)[0].text
-    assert len(pieces) == 1 if "num_beams" in settings else len(pieces) > 5
+    chunks = list(model.stream("猫坐在垫", seed=3, **settings))
+    assert "猫坐在垫" + "".join(chunks) == model.predict(["猫坐在垫"], seed=3, **settings)[0].text
+    assert len(chunks) == 1 if "num_beams" in settings else len(chunks) > 5
     if settings == LONG_DRAWS:
-        assert len(pieces) == 40
+        assert len(chunks) == 40
 
 
 def test_every_token_has_its_probability(run: RunFolder):
-    answer = load(run.path)("the cat").outputs[0]
-    assert "".join(each.text for each in answer.tokens) == answer.text.replace(" ", "▁").replace("\n", "⏎")
-    assert math.prod(each.probability for each in answer.tokens) == pytest.approx(math.exp(answer.log_probability))
-    assert answer.tokens[-1].probability > 0.9  # it knows its sentence by heart
+    output = load(run.path)("the cat").outputs[0]
+    assert "".join(each.text for each in output.tokens) == output.text.replace(" ", "▁").replace("\n", "⏎")
+    assert math.prod(each.probability for each in output.tokens) == pytest.approx(math.exp(output.log_probability))
+    assert output.tokens[-1].probability > 0.9  # it has memorized the sentence
 
 
 @pytest.mark.parametrize("text", ["", "the cat"])
 def test_a_text_and_its_prefix_are_truncated_together(run: RunFolder, text: str):
-    """Were they not, the model would be asked about places that it has never learned."""
+    """Otherwise the model would have positions that it was not trained on."""
     model, prefix = load(run.path), f"{SENTENCE}the cat sat".removeprefix(text)
     found = model(text, prefix=prefix)
     assert found.text == text + prefix + " on the mat."
@@ -141,7 +141,7 @@ def test_the_prompt_with_a_prefix_prints_the_continuation_and_continues_it(run: 
     monkeypatch.setattr("builtins.input", type_next)
     interactive(load(run.path), {"prefix": " sat", "max_new_tokens": 4})
     first, second, end = capsys.readouterr().out.split("\n", 2)[2].splitlines()
-    assert (first, end) == (" sat on ", "")  # Ctrl-D leaves the line of the prompt
+    assert (first, end) == (" sat on ", "")  # Ctrl-D ends the line of the prompt
     assert second.startswith(" sat")
 
 
@@ -185,24 +185,24 @@ def test_the_report_shows_token_losses(run: RunFolder):
 
 def test_scores_are_printed_without_a_table_of_translations(run: RunFolder, capsys):
     print_scores(run, evaluate(run))
-    told = capsys.readouterr().out
-    assert told.startswith("perplexity 1.")
-    assert "bits per character" in told.replace("\n", " ")
+    printed = capsys.readouterr().out
+    assert printed.startswith("perplexity 1.")
+    assert "bits per character" in printed.replace("\n", " ")
 
 
 def test_its_attention_is_causal(run: RunFolder):
     model = load(run.path)
     record = model.trace("the", " cat")
-    assert record.tokens["target"] == ["<bos>", *"the▁cat"]  # the last token asks too, though nothing follows it
+    assert record.tokens["target"] == ["<bos>", *"the▁cat"]  # the last token is an input too, without a label
     assert record.tokens["labels"] == [*"the▁cat"]
     assert record.of("attention")[0].values.shape[-2:] == (8, 8)
     assert record.of("attention")[0].values[..., -1, :].sum(-1) == pytest.approx(1, abs=1e-5)
-    shown = TextAttention.of(record)
-    longest = model.config.model.target_text.max_tokens
-    assert len(model.trace((SENTENCE * 9)[:longest], "").tokens["target"]) == longest  # there is no room for one more
-    assert shown.source == ["<bos>", *"the▁ca"]
-    assert shown.target == [*"the▁cat"]
-    (weights,) = shown.weights
+    attention = TextAttention.of(record)
+    max_tokens = model.config.model.target_text.max_tokens
+    assert len(model.trace((SENTENCE * 9)[:max_tokens], "").tokens["target"]) == max_tokens  # the maximum length
+    assert attention.source == ["<bos>", *"the▁ca"]
+    assert attention.target == [*"the▁cat"]
+    (weights,) = attention.weights
     assert weights.shape[-2:] == (7, 7)
     assert all(weights[..., row, row + 1 :].max(initial=0) == 0 for row in range(7))
     assert model("the cat").attention.target == [*model("the cat").text.replace(" ", "▁").replace("\n", "⏎")]
@@ -212,8 +212,8 @@ def test_samples_show_continuations(run: RunFolder):
     first, *rows = (run.samples / "step-000150.tsv").read_text(encoding="utf-8").splitlines()
     assert first == "source\treference\toutput"
     assert all(len(row.split("\t")) == 3 for row in rows)
-    beginning, truth, output = rows[0].split("\t")
-    assert (beginning + truth).replace("⏎", "\n") in SENTENCE * 2
+    prompt, truth, output = rows[0].split("\t")
+    assert (prompt + truth).replace("⏎", "\n") in SENTENCE * 2
     assert output == truth
 
 
@@ -223,10 +223,10 @@ def test_a_stopped_run_resumes_to_the_same_result(book: Path, tmp_path: Path, ba
 
 
 def test_a_dry_run_shows_a_window(book: Path):
-    said: list[str] = []
-    dry_run(tiny_recipe(book, "write", **SMALL), said.append)
-    assert any(line.startswith("batch  target (8, 24)") for line in said)
-    assert not any("source" in line for line in said)
+    lines: list[str] = []
+    dry_run(tiny_recipe(book, "write", **SMALL), lines.append)
+    assert any(line.startswith("batch  target (8, 24)") for line in lines)
+    assert not any("source" in line for line in lines)
 
 
 def test_a_nan_loss_names_the_text(book: Path, tmp_path: Path):
@@ -271,7 +271,7 @@ def test_many_texts_are_continued_by_an_optimized_copy(run: RunFolder, precision
     one_by_one = [model(text, **settings).text for text in texts[:12]]
     together = [each.text for each in model.predict(texts, precision=precision, **settings)]
     assert together[:12] == together[12:24]
-    same = sum(one == other for one, other in zip(one_by_one, together[:12], strict=True))
+    same = sum(first == second for first, second in zip(one_by_one, together[:12], strict=True))
     assert same == 12 if precision == "float32" else same > 8
 
 
@@ -287,7 +287,7 @@ def test_a_recurrent_model_learns_with_a_carried_state(book: Path, tmp_path: Pat
 
 
 def test_a_recurrent_model_generates_without_a_context_window(book: Path, tmp_path: Path, monkeypatch):
-    """What stands far before the end of a text still matters, and nothing is forgotten while it writes."""
+    """The state carries the whole text: its first token matters, and generation continues from the state."""
     run = train_recipe(tiny_recipe(book, "write-lstm", **SMALL, **{"training.steps": 60}), tmp_path / "run")
     model, long = load(run.path), {"max_new_tokens": 50, "do_sample": False}
     near = SENTENCE * 2 + "the cat"
@@ -295,30 +295,30 @@ def test_a_recurrent_model_generates_without_a_context_window(book: Path, tmp_pa
     assert len(found.text) == 1 + len(near) + 50
     assert not found.truncated
     assert found.outputs[0].log_probability != model("垫" + near, **long).outputs[0].log_probability
-    written = found.text[1 + len(near) :]
-    assert found.outputs[0].log_probability == pytest.approx(model.score("", "猫" + near + written), abs=1e-3)
-    assert "".join(model.stream("猫" + near, **long)) == written
+    generated = found.text[1 + len(near) :]
+    assert found.outputs[0].log_probability == pytest.approx(model.score("", "猫" + near + generated), abs=1e-3)
+    assert "".join(model.stream("猫" + near, **long)) == generated
     assert len(model.predict(["the cat"], num_beams=2, num_return_sequences=2, **long)[0].outputs) == 2
-    monkeypatch.setattr("seq2see.decoding.engine.PIECE", 7)  # in pieces it is read like at once
+    monkeypatch.setattr("seq2see.decoding.engine.PIECE", 7)  # in chunks it is read like at once
     again = model("猫" + near, **long)
     assert again.text == found.text
     assert again.outputs[0].log_probability == pytest.approx(found.outputs[0].log_probability, abs=1e-4)
 
 
 def test_an_ensemble_has_the_shortest_context_of_its_members():
-    endless, short, shorter = (resolve(name, [], {"target.max_tokens": longest}).model
-                               for name, longest in (("write-lstm", 24), ("write", 24), ("write", 20)))  # fmt: skip
+    endless, short, shorter = (resolve(name, [], {"target.max_tokens": max_tokens}).model
+                               for name, max_tokens in (("write-lstm", 24), ("write", 24), ("write", 20)))  # fmt: skip
     config = ModelConfig(name="x", step=1, model=endless, decoding=Decoding(max_new_tokens=8))
     assert config.max_prompt_tokens > 10**9
     assert config.model_copy(update={"members": (short, shorter)}).max_prompt_tokens == 10
     learned = resolve("write-lstm", [], {"training.batches": "bucketed", "target.embedding.positions": "learned"})
     assert (
         learned.model.max_prompt_tokens == learned.target_text.max_tokens // 2
-    )  # its places have numbers, and those come to an end
+    )  # learned positions are limited
 
 
 @pytest.mark.parametrize(
-    ("base", "changes", "told"),
+    ("base", "changes", "message"),
     [
         ("write", {}, "recurrent language models"),
         ("pocket-gru", {}, "recurrent language models"),
@@ -328,8 +328,8 @@ def test_an_ensemble_has_the_shortest_context_of_its_members():
     ],
     ids=str,
 )
-def test_contiguous_batches_are_refused_for_other_models(book: Path, base, changes, told):
-    with pytest.raises(UserError, match=told):
+def test_contiguous_batches_are_refused_for_other_models(book: Path, base, changes, message):
+    with pytest.raises(UserError, match=message):
         resolve(base, [], {"training.batches": "contiguous"} | changes)
 
 
@@ -345,7 +345,7 @@ def test_an_mlp_generates_and_its_perplexity_does_not_depend_on_windows(book: Pa
     changes |= {"training.steps": 150, "training.evaluate_every": 75, "training.learning_rate": 1e-2}
     run = train_recipe(tiny_recipe(book, "write-mlp", **changes), tmp_path / "window")
     assert load(run.path)("the cat sat").text == "the cat sat on the "
-    told = evaluate(run)["perplexity"]["per_token"]
+    perplexity = evaluate(run)["perplexity"]["per_token"]
     wider = run.recipe().with_(**{"target.max_tokens": 96})
     write_text(run.recipe_file, wider.toml())
-    assert evaluate(run)["perplexity"]["per_token"] == pytest.approx(told, rel=1e-5)
+    assert evaluate(run)["perplexity"]["per_token"] == pytest.approx(perplexity, rel=1e-5)

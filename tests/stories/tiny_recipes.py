@@ -1,4 +1,4 @@
-"""A recipe and a corpus so small that a whole training takes a second."""
+"""A recipe and a corpus so small that training takes a second."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_pairs(path: Path) -> Path:
 
 
 def tiny_recipe(data: Path | None, base: str = "pocket-transformer", **changes: Any) -> Recipe:
-    """A recipe cut down: 16 wide, one layer, 12 steps, a checkpoint every 4."""
+    """A small recipe: width 16, one layer, 12 steps, a checkpoint every 4 steps."""
     small = {
         "encoder.width": 16,
         "decoder.width": 16,
@@ -44,18 +44,18 @@ def tiny_recipe(data: Path | None, base: str = "pocket-transformer", **changes: 
         "training.batch_tokens": 128,
         "decoding.max_new_tokens": 8,
     }
-    known = {path for path, _, _ in walk(recipe(base))}  # a language model has no encoder, a reader no decoder
-    fixed = ("encoder.",) if "pretrained" in changes else ()  # what reads is as it is there
-    small = {path: value for path, value in small.items() if path in known and not path.startswith(fixed)}
+    paths = {path for path, _, _ in walk(recipe(base))}  # some models have no encoder or no decoder
+    fixed = ("encoder.",) if "pretrained" in changes else ()  # the encoder is that of the pretrained model
+    small = {path: value for path, value in small.items() if path in paths and not path.startswith(fixed)}
     return resolve(base, [data] if data else [], small | changes)
 
 
 def stop_and_resume(recipe: Recipe, folder: Path) -> None:
-    """Train a recipe whole, and again with a stop after six steps: both must end with the same bytes."""
+    """Train a recipe without interruption, and again with a stop after six steps: both must give the same bytes."""
     train_recipe(recipe, folder / "whole")
 
     class Stopper(NullListener):
-        def step(self, step: int, figures: dict[str, float]) -> None:
+        def step(self, step: int, metrics: dict[str, float]) -> None:
             if step == 6:
                 os.kill(os.getpid(), signal.SIGINT)
 

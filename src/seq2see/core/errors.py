@@ -26,12 +26,17 @@ class UserError(Exception):
 
 
 def closest_match(word: str, words: Iterable[str]) -> str | None:
-    """The valid word that is most similar to a misspelled one, if any is similar enough.
+    """The valid word that is most similar to a misspelled or shortened one, if any is similar enough.
 
     >>> closest_match("widht", ["width", "depth"])
     'width'
+    >>> closest_match("rate", ["batches", "learning_rate"])
+    'learning_rate'
     """
-    matches = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    words = list(words)
+    misspelled = difflib.get_close_matches(word, words, n=1, cutoff=0.8)
+    shortened = [each for each in words if word in each.split("_")]
+    matches = misspelled or shortened or difflib.get_close_matches(word, words, n=1, cutoff=0.5)
     return matches[0] if matches else None
 
 

@@ -13,7 +13,6 @@ const MAX_TRIES = 4;
 export class UserError extends Error {
   constructor(message, hint = "", status = 0) {
     super(message);
-    this.message = message;
     this.hint = hint;
     this.status = status;
   }

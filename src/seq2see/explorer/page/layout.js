@@ -3,7 +3,7 @@
  * It is built once; another language or view only changes its texts, so that the keyboard focus is not lost.
  */
 
-import { Downloads } from "./parts/downloads.js";
+import { DownloadButtons } from "./parts/downloads.js";
 import { CodeFold } from "./parts/code_fold.js";
 import { fill, make } from "./parts/dom.js";
 import { ProgressBar } from "./parts/progress_bar.js";
@@ -73,7 +73,7 @@ export class PageLayout {
     fill(this.downloadList, make("h2", {}, t("downloads")));
     this.downloadList.hidden = true;
     this.codes.clear();
-    this.offers = new Map();
+    this.downloads = new Map();
     this.live.textContent = t("loading");
     this.view = section;
     return section;
@@ -92,18 +92,18 @@ export class PageLayout {
    * Add a download: `{name, figure, table}`; the same name again replaces it. A download whose name changes with the data
    * has a constant `key`; without a table the download of this key is removed.
    */
-  addDownload({ key, ...message }) {
-    const known = this.offers.get(key ?? message.name);
-    if (message.table && known) known.replace(message);
-    else if (message.table) {
-      const fresh = new Downloads(message);
-      this.offers.set(key ?? message.name, fresh);
-      this.downloadList.append(fresh.element);
-    } else if (known) {
-      known.element.remove();
-      this.offers.delete(key ?? message.name);
+  addDownload({ key, ...download }) {
+    const existing = this.downloads.get(key ?? download.name);
+    if (download.table && existing) existing.replace(download);
+    else if (download.table) {
+      const buttons = new DownloadButtons(download);
+      this.downloads.set(key ?? download.name, buttons);
+      this.downloadList.append(buttons.element);
+    } else if (existing) {
+      existing.element.remove();
+      this.downloads.delete(key ?? download.name);
     }
-    this.downloadList.hidden = !this.offers.size;
+    this.downloadList.hidden = !this.downloads.size;
   }
 
   /** Show an error in place of the view, and announce it to screen readers. */

@@ -82,8 +82,8 @@ function appOf(view, run, link, signal) {
     fetchArray: (route, body) => tracked(fetchArray(route, body, signal)),
     t: (key, values) => t(key, values, view.strings),
     showError: (error) => signal.aborted || layout.showError(...errorTexts(error)),
-    addDownload: (message) => signal.aborted || layout.addDownload(message),
-    showCode: (message) => signal.aborted || layout.codes.show(message),
+    addDownload: (download) => signal.aborted || layout.addDownload(download),
+    showCode: (snippet) => signal.aborted || layout.codes.show(snippet),
     set(changes) {
       if (signal.aborted) return;
       Object.assign(state, changes);

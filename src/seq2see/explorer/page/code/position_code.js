@@ -21,12 +21,12 @@ export function orderCode(run, value, { order, off }) {
 /** The position encodings of one side (`table`), and the similarity of every two positions (`similarity`). */
 export function positionTableCode(run, { side, length, head }) {
   const body = { source: "encoder", target: "decoder" }[side];
-  const more = [String(length), head ? String(head) : null];
+  const args = [String(length), head ? String(head) : null];
   return python([SEQ2SEE, `from seq2see.inspection.position_encodings import ${NAMES}`], [
     loadModel(run),
     `encoding = find_position_encoding(model.module.${side}, model.module.${body})`,
-    assignCall("table", "position_table", ["encoding", ...more]),
-    assignCall("similarity", "position_similarity", ["encoding", ...more]),
+    assignCall("table", "position_table", ["encoding", ...args]),
+    assignCall("similarity", "position_similarity", ["encoding", ...args]),
     "print(encoding.kind, table.round(3), similarity.round(3))",
   ]);
 }

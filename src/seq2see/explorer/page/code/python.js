@@ -101,8 +101,8 @@ export function assignCall(name, callee, args, after = "") {
 
 /** A line with a comment after it, or before it if both are too long. */
 export function withComment(line, comment) {
-  const both = `${line}  # ${comment}`;
-  return both.length <= MAX_LINE_LENGTH && !line.includes("\n") ? both : `# ${comment}\n${line}`;
+  const commented = `${line}  # ${comment}`;
+  return commented.length <= MAX_LINE_LENGTH && !line.includes("\n") ? commented : `# ${comment}\n${line}`;
 }
 
 /** The model of a run. */

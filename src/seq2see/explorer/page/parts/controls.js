@@ -97,10 +97,10 @@ async function runRedraw(app, redraw) {
   }
 }
 
-function labeled(name, input, ...more) {
+function labeled(name, input, ...elements) {
   const text = make("span", { class: "name" }, name);
   const box = make("label", { class: "control", for: input.id });
-  return fill(box, text, input, ...more);
+  return fill(box, text, input, ...elements);
 }
 
 function withSetter(box, value, set) {

@@ -20,31 +20,31 @@ const MAX_PIXELS = 1e8; // of a PNG; the limit of a canvas in browsers
 const MAX_SIDE = 16_000;
 
 /** The buttons of one download; `replace` sets new contents. */
-export class Downloads {
-  constructor(message) {
+export class DownloadButtons {
+  constructor(download) {
     this.title = make("span", {});
     const buttons = { PNG: () => this.png(), SVG: () => this.svg(), CSV: () => this.csv() };
     this.buttons = Object.entries(buttons).map(([kind, blobOf]) =>
       make("button", { type: "button", "data-kind": kind, on: { click: () => this.save(kind, blobOf) } }, kind));
     this.element = make("p", { class: "downloads" }, this.title, ...this.buttons);
-    this.replace(message);
+    this.replace(download);
   }
 
-  replace(message) {
-    this.message = message;
-    if (this.title.textContent === message.name) return;
-    this.title.textContent = message.name;
-    for (const button of this.buttons) button.setAttribute("aria-label", `${message.name} ${button.dataset.kind}`);
+  replace(download) {
+    this.download = download;
+    if (this.title.textContent === download.name) return;
+    this.title.textContent = download.name;
+    for (const button of this.buttons) button.setAttribute("aria-label", `${download.name} ${button.dataset.kind}`);
   }
 
   async save(kind, blobOf) {
     const url = URL.createObjectURL(await blobOf());
-    make("a", { href: url, download: `${fileName(this.message.name)}.${kind.toLowerCase()}` }).click();
+    make("a", { href: url, download: `${fileName(this.download.name)}.${kind.toLowerCase()}` }).click();
     setTimeout(() => URL.revokeObjectURL(url), 10_000);
   }
 
   drawing() {
-    return withLightTheme(() => drawingOf(this.message));
+    return withLightTheme(() => drawingOf(this.download));
   }
 
   svg() {
@@ -57,7 +57,7 @@ export class Downloads {
   }
 
   csv() {
-    return new Blob([csvText(resolved(this.message.table))], { type: "text/csv;charset=utf-8" });
+    return new Blob([csvText(resolved(this.download.table))], { type: "text/csv;charset=utf-8" });
   }
 }
 

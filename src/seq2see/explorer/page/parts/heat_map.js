@@ -184,10 +184,10 @@ class HeatMap {
     const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
     if (event.key in steps) {
       const { row, column } = this.hovered ?? { row: 0, column: 0 };
-      const [down, right] = this.hovered ? steps[event.key] : [0, 0];
+      const [dy, dx] = this.hovered ? steps[event.key] : [0, 0];
       this.point({
-        row: Math.min(Math.max(row + down, 0), rows.length - 1),
-        column: Math.min(Math.max(column + right, 0), columns.length - 1),
+        row: Math.min(Math.max(row + dy, 0), rows.length - 1),
+        column: Math.min(Math.max(column + dx, 0), columns.length - 1),
       });
       this.scrollIntoView();
     } else if (event.key === "Escape") this.point(null);

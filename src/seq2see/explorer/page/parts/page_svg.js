@@ -133,8 +133,8 @@ function linesOf(node) {
   const range = document.createRange();
   range.selectNodeContents(node);
   const rects = range.getClientRects();
-  const whole = /^pre/.test(getComputedStyle(node.parentElement).whiteSpace) ? node.data : node.data.replace(/\s+/g, " ");
-  if (rects.length <= 1) return rects.length ? [[whole.trim() || whole, rects[0]]] : [];
+  const content = /^pre/.test(getComputedStyle(node.parentElement).whiteSpace) ? node.data : node.data.replace(/\s+/g, " ");
+  if (rects.length <= 1) return rects.length ? [[content.trim() || content, rects[0]]] : [];
   const lines = [];
   let index = 0;
   for (const letter of node.data) {

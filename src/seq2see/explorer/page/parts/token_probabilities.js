@@ -61,6 +61,6 @@ function nucleus(weights, restProbability, mass) {
 /** The logsumexp of the rest at one of the temperatures of the slider. */
 function logsumexpAt(rest, temperature) {
   const index = rest.temperatures.findIndex((each) => Math.abs(each - temperature) < 1e-9);
-  if (index < 0) throw new RangeError(`the rest is not known at temperature ${temperature}`);
+  if (index < 0) throw new RangeError(`no logsumexp for temperature ${temperature}`);
   return rest.logsumexps[index] ?? -Infinity;
 }

@@ -66,7 +66,7 @@ const strings = {
     choose: "选一个模块：它的公式、论文和源代码会显示在这里。",
     model: "模型",
     text: "样例",
-    default_text: "一段文本（留空：用这次训练的样例）",
+    default_text: "一段文本（留空：用这个运行的样例）",
   },
 };
 

@@ -41,7 +41,7 @@ function inputs(app, redraw) {
   const target = capabilities.includes("decode") ? [["target", "common_target", "first_output"]] : [];
   const texts = [["text", "example", "default_text"], ["other", "other_text", "same"]];
   const box = ([key, name, empty]) =>
-    textBox(app, key, { name: app.t(name), lines: 1, placeholder: app.t("empty", { message: app.t(empty) }), redraw });
+    textBox(app, key, { name: app.t(name), lines: 1, placeholder: app.t("empty", { value: app.t(empty) }), redraw });
   if (!takesImages(app.run)) return make("div", {}, row(...texts.map(box)), row(...target.map(box)));
   const formatNumbered = (value) => (value < 0 ? app.t("same") : String(value + 1));
   const [name, other] = capabilities.includes("videos") ? ["video", "other_video"] : ["image", "other_image"];
@@ -230,8 +230,8 @@ function note(text) {
   return make("p", { class: "note" }, text);
 }
 
-function mapOf(name, [rows, columns], rest) {
-  return { name, map: heatMap({ name, rows, columns, ...rest }) };
+function mapOf(name, [rows, columns], options) {
+  return { name, map: heatMap({ name, rows, columns, ...options }) };
 }
 
 /** The name of a row or column that stands for two tokens. */

@@ -20,11 +20,11 @@ export class SeriesComparison {
   async open() {
     const { app, redraw } = this;
     this.examples = await examplesOf(app);
-    const [defaultText, same] = [this.defaultText, app.t("empty", { message: app.t("same") })];
+    const [defaultText, same] = [this.defaultText, app.t("empty", { value: app.t("same") })];
     const first = textBox(app, "text", { name: app.t("series"), placeholder: defaultText, redraw });
-    const secondValues = textBox(app, "other", { name: app.t("other_series"), placeholder: same, redraw });
+    const secondPredictions = textBox(app, "other", { name: app.t("other_series"), placeholder: same, redraw });
     const exampleRow = this.examples.length ? row(exampleBox(app, this.examples, [first], redraw)) : null;
-    fill(this.container, row(first, secondValues), exampleRow, this.results);
+    fill(this.container, row(first, secondPredictions), exampleRow, this.results);
     await redraw();
   }
 
@@ -76,7 +76,7 @@ export class SeriesComparison {
   curves(sides) {
     const { app } = this;
     const { values, trueFuture, offset } = sides.reduce((one, other) => (other.values.length > one.values.length ? other : one));
-    const lineFrom = (start, y, rest) => ({ x: y.map((_, time) => offset + start + time), y, ...rest });
+    const lineFrom = (start, y, style) => ({ x: y.map((_, time) => offset + start + time), y, ...style });
     const end = values.length + 1;
     const lines = [
       lineFrom(1, values, { name: app.t("true_values"), color: TRUE_COLOR }),
@@ -96,9 +96,9 @@ export class SeriesComparison {
   difference([first, second]) {
     const predictions = ({ offset, one_step_predictions, forecast }) =>
       new Map([...one_step_predictions.slice(0, -1), ...forecast].map((value, time) => [offset + time + 2, value]));
-    const [firstValues, secondValues] = [predictions(first), predictions(second)];
-    const x = [...firstValues.keys()].filter((time) => secondValues.has(time)).sort((one, other) => one - other);
-    return { name: this.app.t("difference"), x, y: x.map((time) => secondValues.get(time) - firstValues.get(time)) };
+    const [firstPredictions, secondPredictions] = [predictions(first), predictions(second)];
+    const x = [...firstPredictions.keys()].filter((time) => secondPredictions.has(time)).sort((one, other) => one - other);
+    return { name: this.app.t("difference"), x, y: x.map((time) => secondPredictions.get(time) - firstPredictions.get(time)) };
   }
 
   chart(key, lines, from = null, of = "") {

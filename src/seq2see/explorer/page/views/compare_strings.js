@@ -13,7 +13,7 @@ export const strings = {
     other_text: "second text",
     common_target: "common target",
     example: "text",
-    empty: "empty: {message}",
+    empty: "empty: {value}",
     default_text: "an example of the run",
     first_output: "the first output",
     other_image: "second image",
@@ -57,14 +57,14 @@ export const strings = {
     title: "对比",
     hint: "找到两边第一个不同的地方，看那里的概率。",
     help_text:
-      "两次训练用同一段文本（在上方选择另一次训练），或一次训练用两段文本（再输入一段）。两边各自生成输出；对方没有的词元加框，" +
-      "颜色越深概率越大。然后两边对同一个目标文本打分（默认是第一边的输出），这样概率可以逐词元比较，注意力可以逐格比较。" +
+      "两个运行用同一段文本（在上方选择另一个运行），或一个运行用两段文本（再输入一段）。两边各自生成输出；对方没有的词元加框，" +
+      "颜色越强概率越大。然后两边对同一个目标文本打分（默认是第一边的输出），这样概率可以逐词元比较，注意力可以逐格比较。" +
       "两张图用同一色标；差值图中，蓝色表示第二边更大，橙色表示更小。对数值序列，两边先作一步预测，再往后预测多步。",
     other_text: "另一段文本",
     common_target: "共同的目标文本",
     example: "文本",
-    empty: "留空：{message}",
-    default_text: "这次训练的样例",
+    empty: "留空：{value}",
+    default_text: "这个运行的样例",
     first_output: "第一边的输出",
     other_image: "另一张图片",
     other_video: "另一段视频",
@@ -72,7 +72,7 @@ export const strings = {
     side: "{side}：{name}",
     log_p: "log p = {value}",
     truncated: "文本超过模型的最大长度，末尾被截断。",
-    identical: "两边完全相同：请在上方选择另一次训练，或在这里再给一个输入。",
+    identical: "两边完全相同：请在上方选择另一个运行，或在这里再给一个输入。",
     first: "第一",
     second_side: "第二",
     difference: "第二 − 第一",

@@ -74,7 +74,7 @@ const strings = {
     all_rows: "全部行",
     rows: "第 {start} 到 {end} 行，共 {total} 行",
     no_rows: "没有行。",
-    not_evaluated: "这次训练还没有评测。先运行“seq2see eval {run}”，再打开这一页。",
+    not_evaluated: "这个运行还没有评测。先运行“seq2see eval {run}”，再打开这一页。",
     earlier: "← 前面",
     later: "后面 →",
     text_: "文本",

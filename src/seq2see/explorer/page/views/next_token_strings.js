@@ -50,7 +50,7 @@ export const strings = {
   },
   zh: {
     title: "下一个词元",
-    hint: "点条形生成文本，再找颜色最深的词元：它的惊异度最高。",
+    hint: "点条形生成文本，再找颜色最强的词元：它的惊异度最高。",
     help_text:
       "在每个位置，模型给词表里的每个词元一个概率。上方的条带显示每个词元的惊异度（surprisal）：−log₂ p，单位是比特；1 比特相当于抛一次硬币，" +
       "10 比特约为千分之一的概率。熵是惊异度的期望。点一个词元，可看到该位置的概率分布；点一根条形，就选用这个词元。" +
@@ -62,7 +62,7 @@ export const strings = {
     color_by: "颜色",
     surprisal: "惊异度",
     entropy: "熵",
-    strip_help: "指向一个词元，可看到概率最大的几个预测。最深的颜色表示 {bits} 比特及以上。",
+    strip_help: "指向一个词元，可看到概率最大的几个预测。最强的颜色表示 {bits} 比特及以上。",
     token_readout: "{token}：惊异度 {bits} 比特，熵 {entropy} 比特。最可能的预测：{predictions}",
     next: "下一个",
     truncated: "文本超过上下文长度；模型只处理这一部分。",

@@ -101,7 +101,7 @@ class PositionsView {
     if (isUnchanged) app.addDownload({ name: app.t("distances") });
     fill(this.results, this.predictionTable(reordered, isUnchanged), ...distanceParts);
     const results = [["original", this.original], ...(isUnchanged ? [] : [["reordered", reordered]])];
-    const rows = results.map(([name, answer]) => [app.t(name), answer.text, formatCandidates(answer)]);
+    const rows = results.map(([name, response]) => [app.t(name), response.text, formatCandidates(response)]);
     const table = { columns: ["", app.t("text"), ""], rows };
     app.addDownload({ name: app.t("another_order"), figure: this.results.querySelector("table"), table });
     const python = orderCode(app.run, this.params(order).text, { order: isUnchanged ? [] : order, off: app.state.off });
@@ -111,8 +111,8 @@ class PositionsView {
   /** The outputs of the model for the original and the new order. */
   predictionTable(reordered, isUnchanged) {
     const { app } = this;
-    const line = (name, answer) => make("tr", {},
-      make("th", {}, app.t(name)), make("td", { "data-prediction": name }, answer.text), make("td", {}, formatCandidates(answer)));
+    const line = (name, response) => make("tr", {},
+      make("th", {}, app.t(name)), make("td", { "data-prediction": name }, response.text), make("td", {}, formatCandidates(response)));
     return make("table", {}, make("tbody", {}, line("original", this.original), isUnchanged ? null : line("reordered", reordered)));
   }
 
@@ -203,7 +203,7 @@ class PositionsView {
   showPosition() {}
 }
 
-function formatCandidates(answer) {
+function formatCandidates(response) {
   const format = ({ text, probability }) => `${text.trim() || "▁"} ${formatPercent(probability)}`;
-  return answer.candidates.map((candidates) => candidates.map(format).join(", ")).join(" | ");
+  return response.candidates.map((candidates) => candidates.map(format).join(", ")).join(" | ");
 }

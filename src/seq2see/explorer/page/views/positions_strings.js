@@ -70,7 +70,7 @@ export const strings = {
     table_sinusoidal: "位置向量", table_learned: "位置嵌入", table_rotary: "旋转角度", table_alibi: "注意力分数的偏置",
     "table_learned-grid": "位置嵌入", "table_sinusoidal-grid": "位置向量",
     axes_table: "行：位置，自上而下。列：向量的维度。蓝色为正，橙色为负。",
-    axes_angles: "行：位置，自上而下。列：各对维度。颜色越深，角度越大。",
+    axes_angles: "行：位置，自上而下。列：各对维度。颜色越强，角度越大。",
     axes_alibi: "行：查询的位置。列：键的位置。橙色：偏置为负。",
     similarity: "位置的相似度", similarity_help: "行和列都是位置。向量的余弦相似度；RoPE 则是两个位置之间旋转角的平均余弦。",
     on_grid: "网格上的相似度", similarity_to: "各图块的位置与 {position} 的相似度",

@@ -41,8 +41,8 @@ class RecurrentView {
     await this.redraw();
   }
 
-  params(more = {}) {
-    return { ...this.input.params(), ...more };
+  params(fields = {}) {
+    return { ...this.input.params(), ...fields };
   }
 
   async draw() {

@@ -34,7 +34,7 @@ const strings = {
     reference: "reference",
     output: "output",
     no_metrics: "No metrics are recorded yet.",
-    downsampled: "{kept} of {all} records are drawn: the minimum and the maximum of each metric in every interval.",
+    downsampled: "{drawn} of {all} records are drawn: the minimum and the maximum of each metric in every interval.",
   },
   zh: {
     title: "训练过程",
@@ -42,8 +42,8 @@ const strings = {
     help_text:
       "训练曲线。实线：训练数据上的损失；虚线：验证数据上的损失。若虚线上升而实线下降，模型就过拟合了。" +
       "训练损失较高很常见，因为 dropout（暂退法）和标签平滑只用于训练。浅色线为记录的值，粗线为滑动平均。" +
-      "正在进行的训练会继续更新。下方是每次评测时同一批验证样例的输出；标出的词不在参考译文中。",
-    overlay: "显示的训练",
+      "正在进行的运行会继续更新。下方是每次评测时同一批验证样例的输出；标出的词不在参考译文中。",
+    overlay: "显示的运行",
     loss: "损失（虚线为验证集）",
     valid_accuracy: "验证集准确率",
     learning_rate: "学习率",
@@ -60,7 +60,7 @@ const strings = {
     reference: "参考",
     output: "输出",
     no_metrics: "尚无记录。",
-    downsampled: "共 {all} 条记录，画出 {kept} 条：每一小段中各项指标的最小值和最大值。",
+    downsampled: "共 {all} 条记录，画出 {drawn} 条：每一小段中各项指标的最小值和最大值。",
   },
 };
 
@@ -139,16 +139,16 @@ function curvesOf(lines) {
 async function redrawCharts(app, panel) {
   for (const run of selectedRuns(app)) if (!panel.curves.has(run.id)) await refresh(app, panel, run);
   const charts = CHARTS.map((name) => chartOf(app, panel, name)).filter(Boolean);
-  const drawn = [...CHARTS, "valid_loss"].filter((name) => selectedRuns(app).some((run) => panel.curves.get(run.id).curves[name]));
-  app.showCode({ name: app.t("title"), python: curvesCode(selectedRuns(app), drawn, app.state.smoothing) });
+  const metrics = [...CHARTS, "valid_loss"].filter((name) => selectedRuns(app).some((run) => panel.curves.get(run.id).curves[name]));
+  app.showCode({ name: app.t("title"), python: curvesCode(selectedRuns(app), metrics, app.state.smoothing) });
   fill(panel.charts, ...(charts.length ? charts : [make("p", { class: "note" }, app.t("no_metrics"))]), downsamplingNote(app, panel));
 }
 
 /** A note for a run with more records than are drawn. */
 function downsamplingNote(app, panel) {
   const { next, lines } = panel.curves.get(app.run.id);
-  const [all, kept] = [next, lines.length].map((count) => count.toLocaleString("en"));
-  return next > lines.length ? make("p", { class: "note" }, app.t("downsampled", { all, kept })) : null;
+  const [all, drawnCount] = [next, lines.length].map((count) => count.toLocaleString("en"));
+  return next > lines.length ? make("p", { class: "note" }, app.t("downsampled", { all, drawn: drawnCount })) : null;
 }
 
 function chartOf(app, panel, name) {

@@ -100,15 +100,15 @@ class ImagesView {
   }
 
   /** The fields of all requests that specify the image. */
-  params(more = {}) {
+  params(fields = {}) {
     const { state, run } = this.app;
     return { run: run.id, ...(state.pixels ? { pixels: state.pixels } : { number: state.number }), order: listOf(state.order),
-      cover: listOf(state.cover), ...more };
+      cover: listOf(state.cover), ...fields };
   }
 
   /** The fields of requests that run the model, with or without position embeddings. */
-  modelParams(more = {}) {
-    return this.params({ positions: this.app.state.off ? "off" : "on", ...more });
+  modelParams(fields = {}) {
+    return this.params({ positions: this.app.state.off ? "off" : "on", ...fields });
   }
 
   /** Load and draw everything for a new or changed image. */
