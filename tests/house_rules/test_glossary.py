@@ -37,8 +37,6 @@ PAGE_EXCEPTIONS = {
 # "page word": why a banned word is right on this page.
 PAGE_WORD_EXCEPTIONS = {
     "ngram.md slope": "the slope of a straight line in Zipf's plot",
-    "notes.md slope": "the slope of a straight line in Zipf's plot",
-    "notes.md slopes": "ALiBi's own word for its m (Press et al. 2022)",
 }
 
 # Chinese terms that would name a second time what the glossary has a name for.

@@ -96,10 +96,10 @@ def exported(tmp_path_factory):
 @pytest.mark.parametrize("name", SHAPES)
 def test_onnxruntime_gives_our_scores(name, exported):
     actual, folder = exported[name]
-    session = onnxruntime.InferenceSession(folder / "classifier.onnx", providers=["CPUExecutionProvider"])
+    runtime = onnxruntime.InferenceSession(folder / "classifier.onnx", providers=["CPUExecutionProvider"])
     for rows in (1, 4):
         batch = batch_of(rows, actual.tokenizers.source.channels)
-        (scores,) = session.run(None, {"pixels": batch.source.values.numpy()})
+        (scores,) = runtime.run(None, {"pixels": batch.source.values.numpy()})
         with torch.no_grad():
             assert_close(torch.from_numpy(scores), actual.module(batch)[:, 0], rtol=0, atol=1e-4)
     description = json.loads((folder / "model.json").read_text(encoding="utf-8"))

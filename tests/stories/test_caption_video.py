@@ -1,4 +1,4 @@
-"""A captioning model for videos: train, predict, score, report, resume; on drawn videos, a GIF and a folder of frames."""
+"""A captioning model for videos: train, predict, score, report, resume; on drawn videos and on files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def test_it_describes_videos(run: RunFolder, videos, tmp_path: Path):
     model = load(run.path)
     predictions = model.predict(list(videos.pixels))
     assert [each.text for each in predictions] == list(videos.labels)
-    assert predictions[2].outputs[0].log_probability == pytest.approx(model.score(videos.pixels[2], predictions[2].text), abs=1e-4)
+    score = model.score(videos.pixels[2], predictions[2].text)
+    assert predictions[2].outputs[0].log_probability == pytest.approx(score, abs=1e-4)
     beam = model.predict(list(videos.pixels), num_beams=3)
     assert [each.text for each in beam] == list(videos.labels)
     many = model.predict([videos.pixels[number % 6] for number in range(70)])  # enough for an optimized copy

@@ -234,12 +234,14 @@ def test_bpe_dropout_tokenizes_anew_in_every_epoch(table: Path, tmp_path: Path):
 @pytest.fixture(scope="module")
 def filler(table: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = tmp_path_factory.mktemp("fill")
-    changes = {"source.max_tokens": 24, "source.tokenizer.vocab_size": 400, "encoder.width": 32, "training.batch_tokens": 192}
+    changes = {"source.max_tokens": 24, "source.tokenizer.vocab_size": 400, "encoder.width": 32}
+    changes |= {"training.batch_tokens": 192}
     return train_recipe(tiny_recipe(table, "fill", **changes), folder / "fill")
 
 
-def test_fine_tuning_starts_with_the_encoder_and_the_tokenizer_of_a_bert(table: Path, filler: RunFolder, tmp_path: Path):
-    recipe = resolve("classify-text", [table], {"pretrained": str(filler.path), "training.steps": 2, "training.patience": 0})
+def test_fine_tuning_starts_with_encoder_and_tokenizer_of_a_bert(table: Path, filler: RunFolder, tmp_path: Path):
+    changes = {"pretrained": str(filler.path), "training.steps": 2, "training.patience": 0}
+    recipe = resolve("classify-text", [table], changes)
     assert recipe.source == filler.recipe().source
     assert recipe.encoder == filler.recipe().encoder
     prepared = prepare(recipe, lambda text: None)

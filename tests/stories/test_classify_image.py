@@ -276,7 +276,8 @@ def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path, augmentation):
 
 
 def test_fine_tuning_starts_with_the_weights_of_another_run(run: RunFolder, tmp_path: Path, few_drawn_images: int):
-    changes = {"pretrained": str(run.path), "training.steps": 2, "training.evaluate_every": 2, "training.batch_size": 16}
+    changes = {"pretrained": str(run.path), "training.steps": 2, "training.evaluate_every": 2}
+    changes |= {"training.batch_size": 16}
     recipe = resolve("classify-image", [], changes | {"corpus.size": 50})
     assert recipe.source == run.recipe().source
     fresh, learned = (

@@ -94,7 +94,10 @@ def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.Capt
         ("predict runs/none x", "There is no run 'runs/none'."),
         ("predict latest x --file my.tsv", "Texts and --file cannot be combined. Leave one"),
         ("train translate my.tsv --out /proc/x", "/proc/x: This cannot be written or read (No such file or directory)"),
-        ("predict . x", ".: This folder has neither the recipe.toml of a run nor the config.json of a pretrained model."),
+        (
+            "predict . x",
+            ".: This folder has neither the recipe.toml of a run nor the config.json of a pretrained model.",
+        ),
         ("data get multi31k", "There is no corpus 'multi31k'. Did you mean 'multi30k'?"),
         ("data check my.tzv", "my.tzv: There is no such file. Did you mean 'my.tsv'?"),
         ("train translate my.tsv my.tsv my.tsv", "Pairs are read from one file or two, not from 3."),
@@ -104,7 +107,9 @@ def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.Capt
         ("diff pocket-gru pocket-gro", "Did you mean 'pocket-gru'?"),
     ],
 )
-def test_an_error_is_reported_in_one_sentence(command: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_error_is_reported_in_one_sentence(
+    command: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+):
     assert run(command.split()) == 2
     printed = capsys.readouterr()
     assert message in printed.err
@@ -335,7 +340,9 @@ def test_runs_are_listed_with_their_full_names(
     assert max(map(len, printed.splitlines())) <= 80
 
 
-def test_the_doctor_reports_whether_native_code_is_used(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def test_the_doctor_reports_whether_native_code_is_used(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("SEQ2SEE_NATIVE", "0")
     assert run(["doctor"]) == 0
     assert "native code   none, so decoding on a CPU is slower: it is switched off by SEQ2SEE_NATIVE=0" in (

@@ -205,4 +205,5 @@ def test_damaged_scores_are_reported(home: Path, tmp_path: Path, capsys: pytest.
     (tmp_path / "broken" / "eval").mkdir(exist_ok=True)
     (tmp_path / "broken" / "eval" / "scores.json").write_text('{"test": ')
     assert command(["eval", str(tmp_path / "broken"), str(home / "two")]) == 2
-    assert "scores.json: This file of scores is damaged. Delete the file, and evaluate the run again" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "scores.json: This file of scores is damaged. Delete the file, and evaluate the run again" in error

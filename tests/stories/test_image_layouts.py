@@ -109,7 +109,8 @@ def test_fashion_mnist_is_trained_from_its_published_files(tmp_path, monkeypatch
             files[f"{stem}-{what}-ubyte.gz"] = gzip.compress(idx_file(content))
     stub_catalogue(tmp_path, monkeypatch)("fashion-mnist", files)
     size = {"encoder.width": 32, "encoder.depth": 1, "encoder.heads": 2, "encoder.drop_path": 0.0}
-    size |= {"training.steps": 50, "training.evaluate_every": 50, "training.batch_size": 64, "training.schedule.warmup": 5}
+    size |= {"training.steps": 50, "training.evaluate_every": 50, "training.batch_size": 64}
+    size |= {"training.schedule.warmup": 5}
     run = train_recipe(resolve("fashion-mnist-hybrid", [], size), tmp_path / "run")
     assert (run.recipe().source.image_size, run.recipe().source.channels) == (28, 1)
     assert evaluate(run)["test"]["accuracy"] > 60

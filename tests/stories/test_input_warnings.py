@@ -45,9 +45,7 @@ def test_unknown_tokens_are_listed(run: RunFolder, capsys):
     model = load(run.path)
     assert model("the cat").warnings == ()
     assert model("the 猫").warnings == ("unknown tokens 猫, replaced by <unk>",)
-    assert model("一二三四五六 一二").warnings == (
-        "unknown tokens 一 二 三 四 五 and 1 more, replaced by <unk>",
-    )
+    assert model("一二三四五六 一二").warnings == ("unknown tokens 一 二 三 四 五 and 1 more, replaced by <unk>",)
     assert command(["predict", str(run.path), "the 猫", "the cat"]) == 0
     expected = "seq2see: unknown tokens 猫, replaced by <unk>: the 猫\n"
     assert capsys.readouterr().err == expected

@@ -235,7 +235,7 @@ def test_two_runs_are_compared_if_they_have_the_same_tokenizer(book: Path, run: 
     words = train_recipe(resolve("ngram", [book], changes | {"target.tokenizer.kind": "words"}), tmp_path / "words")
     assert seq2see(["eval", str(run.path), str(worse.path)]) == 0
     before, after = (read_scores(each)["perplexity"]["per_token"] for each in (run, worse))
-    expected = f"perplexity per character {before:.3f} -> {after:.3f}, {after / before - 1:.1%} higher; bits per character"
+    expected = f"perplexity per character {before:.3f} -> {after:.3f}, {after / before - 1:.1%} higher; bits per"
     assert expected in capsys.readouterr().out
     assert seq2see(["eval", str(run.path), str(words.path)]) == 2
     bits = read_scores(words)["perplexity"]["bits_per_character"]

@@ -46,7 +46,9 @@ def run(pretrained, tmp_path_factory) -> RunFolder:
 
 
 def test_at_another_size_only_the_positions_are_interpolated(pretrained, tmp_path):
-    actual = load(train_recipe(recipe(pretrained, **NO_UPDATE, **{"source.image_size": 28}), tmp_path / "still").path).module
+    actual = load(
+        train_recipe(recipe(pretrained, **NO_UPDATE, **{"source.image_size": 28}), tmp_path / "still").path
+    ).module
     weights = load_file(pretrained / "model.safetensors")
     positions = weights["embeddings.position_embeddings"][0]
     expected = interpolate_positions(positions[1:], (5, 5), (7, 7))

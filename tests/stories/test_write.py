@@ -299,7 +299,7 @@ def test_a_recurrent_model_generates_without_a_context_window(book: Path, tmp_pa
     assert found.outputs[0].log_probability == pytest.approx(model.score("", "猫" + near + generated), abs=1e-3)
     assert "".join(model.stream("猫" + near, **long)) == generated
     assert len(model.predict(["the cat"], num_beams=2, num_return_sequences=2, **long)[0].outputs) == 2
-    monkeypatch.setattr("seq2see.decoding.engine.PIECE", 7)  # in chunks it is read like at once
+    monkeypatch.setattr("seq2see.decoding.engine.PREFILL_CHUNK", 7)  # a prompt in chunks gives the same
     again = model("猫" + near, **long)
     assert again.text == found.text
     assert again.outputs[0].log_probability == pytest.approx(found.outputs[0].log_probability, abs=1e-4)
@@ -312,9 +312,7 @@ def test_an_ensemble_has_the_shortest_context_of_its_members():
     assert config.max_prompt_tokens > 10**9
     assert config.model_copy(update={"members": (short, shorter)}).max_prompt_tokens == 10
     learned = resolve("write-lstm", [], {"training.batches": "bucketed", "target.embedding.positions": "learned"})
-    assert (
-        learned.model.max_prompt_tokens == learned.target_text.max_tokens // 2
-    )  # learned positions are limited
+    assert learned.model.max_prompt_tokens == learned.target_text.max_tokens // 2  # learned positions are limited
 
 
 @pytest.mark.parametrize(

@@ -73,13 +73,13 @@ def _graph(file: Path, threads: int) -> Graph:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     try:
-        session: Any = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        runtime: Any = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its errors have no common base class
         raise UserError(f"onnxruntime cannot open this: {error}.", location=str(file)) from None
-    names = [each.name for each in session.get_inputs()]
+    names = [each.name for each in runtime.get_inputs()]
 
     def run(inputs: Sequence[Tensor]) -> list[Tensor]:
         arrays = {name: tensor.contiguous().numpy() for name, tensor in zip(names, inputs, strict=True)}
-        return [torch.from_numpy(output) for output in session.run(None, arrays)]
+        return [torch.from_numpy(output) for output in runtime.run(None, arrays)]
 
     return run

@@ -181,7 +181,7 @@ def _pooling(names: LayoutNames, shapes: Mapping[str, tuple[int, ...]]) -> str:
     """The pooling before the head; empty without a head."""
     if "head/kernel" not in shapes:
         return ""
-    if f"{names.map_head}hook" in shapes:
+    if f"{names.map_head}probe" in shapes:
         return "map"
     if "cls" not in shapes:
         return "mean"

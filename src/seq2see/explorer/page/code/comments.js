@@ -40,7 +40,7 @@ const COMMENTS = {
     patch: "图块 {position}",
     class_token: "类别词元",
     all_patches: "所有图块的平均",
-    no_positions: "不用位置嵌入",
+    no_positions: "不用位置编码",
     word_of_token: "每个词元所属的词；<eos> 为 None",
     caption_token: "词元“{word}”",
     in_double: "float32 的精度不足以计算很小的导数",

@@ -82,7 +82,7 @@ export const strings = {
     undo: "撤回最后一个",
     clear: "回到原文本",
     lens: "各层的预测（logit lens）",
-    lens_help: "中间各层的预测：把最后的归一化和输出头用于每一层的隐状态。",
+    lens_help: "中间各层的预测：把最后的归一化和输出头用于每一层的隐藏状态。",
     layer: "层",
     embedding: "嵌入",
     last_layer: "{layer}（最后一层）",

@@ -49,7 +49,7 @@ export const strings = {
       "下面把这个向量与注意力每一步的上下文向量比较。",
     examples: "例子", own_output: "留空：用模型自己的输出",
     side_source: "编码器", side_target: "解码器", layer: "层", forward: "正向", backward: "反向", cell: "单元", token: "词元",
-    signal: "信号", signal_hidden: "隐状态 h", signal_cell: "记忆元 c", signal_candidate: "候选状态", signal_reset: "重置门 r",
+    signal: "信号", signal_hidden: "隐藏状态 h", signal_cell: "记忆元 c", signal_candidate: "候选状态", signal_reset: "重置门 r",
     signal_update: "更新门 z", signal_input: "输入门 i", signal_forget: "遗忘门 f", signal_output: "输出门 o",
     about_hidden: "每个词元之后单元的输出。蓝色为正，橙色为负。",
     about_cell: "LSTM 的内部记忆，只通过门改变。",

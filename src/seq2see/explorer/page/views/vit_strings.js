@@ -36,17 +36,17 @@ export const strings = {
     help_text:
       "视觉 Transformer（ViT）把图片切成图块，当作词元序列处理。指向一个图块，可看到它的注意力图：越亮的图块权重越大。" +
       "默认显示类别词元（class token）的注意力图，标签由它预测。“注意力展开（rollout）”合并所有层的注意力；" +
-      "“位置嵌入”显示各位置嵌入的相似度。\n" +
+      "“位置编码”显示各位置编码的相似度。\n" +
       "点击图块可以遮住它，拖动可以换位置（键盘：方向键、回车、Shift+方向键），比较预测的变化。视频显示为一排帧，" +
       "每一帧也可以遮住和移动。",
     draw: "画图", name: "名称", truth: "参考答案", own_image: "你的图片", own_video: "你的视频",
-    overlay: "叠加显示", attention: "注意力", rollout: "注意力展开", position: "位置嵌入", none: "无",
+    overlay: "叠加显示", attention: "注意力", rollout: "注意力展开", position: "位置编码", none: "无",
     layer: "层", head: "头", mean: "平均", fusion: "合并各头", min: "最小值", max: "最大值", discard: "舍弃比例",
     class_token: "类别词元", all_patches: "所有图块（平均）", patch: "图块 {position}",
     patch_attends_to: "图块 {position} 的注意力权重", class_attends_to: "类别词元的注意力权重",
     patches_attend_to: "所有图块的平均注意力权重",
-    rollout_to: "到{name}的注意力展开", similarity_to: "各位置嵌入与图块 {position} 的位置嵌入的相似度",
-    shuffle: "打乱图块", shuffle_frames: "打乱各帧", reset: "还原顺序", uncover: "全部揭开", off: "不用位置嵌入",
+    rollout_to: "到{name}的注意力展开", similarity_to: "各位置编码与图块 {position} 的位置编码的相似度",
+    shuffle: "打乱图块", shuffle_frames: "打乱各帧", reset: "还原顺序", uncover: "全部揭开", off: "不用位置编码",
     prediction: "预测", original: "原图", changed: "改动后", caption_help: "指向描述中的一个词元，可看到它的注意力图。",
     regions: "一个词元的注意力图", word_attends_to: "“{word}”的注意力权重", unchanged: "遮住或移动图块，比较预测的变化。",
     unchanged_video: "遮住或移动帧，比较预测的变化。",
