@@ -101,7 +101,7 @@ def _merge_environments(before: dict[str, str], new: dict[str, str]) -> dict[str
 
 
 def column(key: str, title: str, digits: int | None = None, sign: bool = False) -> dict[str, Any]:
-    """A column: the key of its values in a row, its title, digits after the point (None: text), and whether to show +."""
+    """A column: the key of its values, its title, digits after the point (None: text), and whether to show a sign."""
     return {"key": key, "title": title, "digits": digits, **({"sign": True} if sign else {})}
 
 
@@ -272,7 +272,7 @@ def _bleu_of_subset(row: Row, inside: list[int], test: Corpus) -> float:
 
 
 def examples(systems: dict[str, list[Row]], test: Corpus) -> list[dict[str, Any]]:
-    """The sentence with the largest gain of each recipe over the previous one, and that with the last one's largest loss.
+    """The sentences with the largest gain of each recipe over the previous one, and the largest loss of the last.
 
     Outputs are those of the first seed; the measure is the chrF2 of the sentence.
     """

@@ -58,8 +58,9 @@ class Competitor:
 
 
 def competitors(cores: int) -> list[Competitor]:
-    """Every engine in every worker layout that may be its fastest: CTranslate2 has its own workers, Hugging Face runs in
-    processes, and seq2see has the layouts of `seq2see predict`.
+    """Every engine in every worker layout that may be its fastest.
+
+    CTranslate2 has its own workers, Hugging Face runs in processes, and seq2see has the layouts of `seq2see predict`.
     """
     all_threads, single = WorkerLayout(1, cores), WorkerLayout(1, 1)
     workers, processes = WorkerLayout(cores, 1), WorkerLayout(cores, 1, processes=True)

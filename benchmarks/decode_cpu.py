@@ -1,4 +1,4 @@
-"""Decoding on a CPU, compared with Hugging Face and CTranslate2: equal weights and sentences, the fastest layout of each.
+"""Decoding on a CPU, compared with Hugging Face and CTranslate2: equal weights, equal sentences, best layouts.
 
 python benchmarks/decode_cpu.py                     everything; writes results/decode_cpu.json (half an hour, alone)
 python benchmarks/decode_cpu.py --models small --engines seq2see_int8 ct2_int8       a part; nothing is written

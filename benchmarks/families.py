@@ -2,7 +2,6 @@
 
 python benchmarks/families.py         some minutes; writes results/families.json
 
-"""
 A string has a few letters, a full stop, and the same letters reversed: `cab.bac`. The first letter does not follow from
 the rest of the first half, but it follows from the second half. Three small models with the same blocks are trained on
 the same strings, the Transformer on their two halves as pairs, and tested on held-out strings:

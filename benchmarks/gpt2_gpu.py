@@ -1,12 +1,11 @@
-"""GPT-2 (124 million weights) on one GPU: training steps beside two peers, and writing beside Hugging Face `generate`.
+"""GPT-2 (124 million weights) on one GPU: training steps compared with two peers, generation with Hugging Face.
 
 python benchmarks/gpt2_gpu.py         writes results/gpt2_gpu.json; needs a GPU and `transformers`
 
-training   16 texts of 1,024 tokens, bf16, fused AdamW, clipping; peers compiled, and as one CUDA graph as well. They
-           are Hugging Face's GPT-2 and a model as one writes it by hand: blocks of torch's own layers around
-           torch's fused attention.
-writing    one text of 32 tokens is gone on from by 128, greedily, in bf16, with the same weights on both sides; in
-           float32 both must say the same.
+training     16 texts of 1,024 tokens, bf16, fused AdamW, clipping; peers compiled, and in one CUDA graph as well. They
+             are Hugging Face's GPT-2 and plain PyTorch: blocks of torch's layers with torch's fused attention.
+generation   one prompt of 32 tokens is continued by 128, greedily, in bf16, with the same weights on both sides; in
+             float32 both must generate the same tokens.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ PROMPT, NEW, ROUNDS = 32, 128, 3
 
 
 def settings() -> ModelSettings:
-    """GPT-2's shape: learned positions, plain vectors, pre-norm, a smooth feed-forward part, one table."""
+    """GPT-2's architecture: learned positions, unscaled embeddings, pre-norm, GELU, a tied head."""
     stack = TransformerSettings(
         width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, norm_order="pre", activation="gelu-tanh"
     )
@@ -59,7 +58,7 @@ def settings() -> ModelSettings:
 
 
 def fresh() -> LanguageModel:
-    """Our model with random weights."""
+    """seq2see's model with random weights."""
     return fresh_model(settings(), (VOCABULARY, VOCABULARY), "xavier", seed=1)
 
 
@@ -67,7 +66,7 @@ def fresh() -> LanguageModel:
 
 
 class Block(nn.Module):
-    """One block by hand: a product for queries, keys and values, torch's fused attention, and two more products."""
+    """One block in plain PyTorch: a fused qkv projection, torch's fused attention, and a feed-forward layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,15 +75,15 @@ class Block(nn.Module):
         self.fc1, self.fc2 = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Look back, then think."""
+        """Causal self-attention, then the feed-forward layer."""
         qkv = self.qkv(self.norm1(vectors)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
-        found = functional.scaled_dot_product_attention(*qkv, is_causal=True)
-        vectors = vectors + self.output(found.transpose(1, 2).flatten(2))
+        attended = functional.scaled_dot_product_attention(*qkv, is_causal=True)
+        vectors = vectors + self.output(attended.transpose(1, 2).flatten(2))
         return vectors + self.fc2(functional.gelu(self.fc1(self.norm2(vectors)), approximate="tanh"))
 
 
 class PlainGPT2(nn.Module):
-    """The whole model by hand, tied."""
+    """The whole model in plain PyTorch, with a tied head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,20 +108,20 @@ class HuggingFace(nn.Module):
         self.model = GPT2LMHeadModel(GPT2Config(**shape, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
 
     def loss(self, batch: Batch) -> Tensor:
-        """Mean cross-entropy of the next tokens; shifted here, so that all are asked the same."""
+        """Mean cross-entropy of the next tokens; the labels are shifted here, as for the other models."""
         logits = self.model(input_ids=batch.target.values, use_cache=False).logits
         return functional.cross_entropy(logits.flatten(0, 1), batch.labels.flatten())
 
 
-PEERS = {"Hugging Face GPT-2": HuggingFace, "by hand": PlainGPT2}
+PEERS = {"Hugging Face GPT-2": HuggingFace, "plain PyTorch": PlainGPT2}
 
 
 def texts() -> Batch:
-    """Random tokens, every row full."""
-    draws = torch.Generator().manual_seed(1)
-    ids = torch.randint(4, VOCABULARY, (ROWS, TIMES + 1), generator=draws)
-    fed = Sequences(ids[:, :-1].contiguous(), torch.full((ROWS,), TIMES))
-    return Batch(None, fed, ids[:, 1:].contiguous(), torch.arange(ROWS)).to("cuda")
+    """Random tokens, without padding."""
+    rng = torch.Generator().manual_seed(1)
+    ids = torch.randint(4, VOCABULARY, (ROWS, TIMES + 1), generator=rng)
+    inputs = Sequences(ids[:, :-1].contiguous(), torch.full((ROWS,), TIMES))
+    return Batch(None, inputs, ids[:, 1:].contiguous(), torch.arange(ROWS)).to("cuda")
 
 
 def training() -> list[dict[str, Any]]:
@@ -132,11 +131,11 @@ def training() -> list[dict[str, Any]]:
     return rows
 
 
-# --- writing ---
+# --- generation ---
 
 
 def generation() -> list[dict[str, Any]]:
-    """Tokens per second of one text, and whether both write the same."""
+    """Tokens per second of one prompt, and whether both generate the same tokens."""
     from transformers import AutoModelForCausalLM
 
     words = train_tokenizer(WordLevel(), [" ".join(f"w{number}" for number in range(VOCABULARY - 4))])
@@ -155,37 +154,39 @@ def generation() -> list[dict[str, Any]]:
 
     def generate_hugging_face(dtype: torch.dtype) -> list[int]:
         with torch.inference_mode():
-            said = peers[dtype].generate(
+            tokens = peers[dtype].generate(
                 input_ids, max_new_tokens=NEW, do_sample=False, eos_token_id=None, pad_token_id=0
             )
-        return said[0, input_ids.size(1) :].tolist()
+        return tokens[0, input_ids.size(1) :].tolist()
 
     def generate_seq2see(dtype: torch.dtype) -> list[int]:
-        found = decode(
+        hypotheses = decode(
             optimized[dtype],
             None,
             GreedySampler(),
             Limits(NEW),
             prefix=Sequences(prompt, torch.tensor([PROMPT]).cuda()),
         )
-        return list(found[0][0].tokens[PROMPT:])
+        return list(hypotheses[0][0].tokens[PROMPT:])
 
     same = generate_hugging_face(torch.float32)[:64] == generate_seq2see(torch.float32)[:64]
     rates = {"Hugging Face generate": _rate(generate_hugging_face), "seq2see": _rate(generate_seq2see)}
-    rows = [{"cell": "writing", "name": name, "how": "bf16", "value": round(rate)} for name, rate in rates.items()]
+    rows = [
+        {"benchmark": "generation", "name": name, "mode": "bf16", "value": round(rate)} for name, rate in rates.items()
+    ]
     rows[1]["ratio"] = round(rates["seq2see"] / rates["Hugging Face generate"], 2)
-    return [*rows, {"cell": "writing", "name": "the same first 64 tokens in float32", "value": int(same)}]
+    return [*rows, {"benchmark": "generation", "name": "the same first 64 tokens in float32", "value": int(same)}]
 
 
 def _rate(run: Callable[[torch.dtype], list[int]]) -> float:
     rates = []
-    for turn in range(ROUNDS):
+    for number in range(ROUNDS):
         torch.cuda.synchronize()
         began = time.perf_counter()
-        said = len(run(torch.bfloat16))
+        count = len(run(torch.bfloat16))
         torch.cuda.synchronize()
-        if turn:
-            rates.append(said / (time.perf_counter() - began))
+        if number:  # the first round warms up
+            rates.append(count / (time.perf_counter() - began))
     return statistics.median(rates)
 
 
@@ -193,7 +194,7 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         name = sys.argv[1]
         measure(
-            {"cell": "training", "name": name},
+            {"benchmark": "training", "name": name},
             peer(PEERS[name]()) if name in PEERS else seq2see_steps(fresh(), NextToken()),
             texts(),
         )

@@ -1,13 +1,13 @@
-"""Kernels of our own beside what they replace: in training and in decoding.
+"""Triton kernels compared with the torch code that they replace: in training and in decoding.
 
 python benchmarks/kernels_gpu.py        writes results/kernels_gpu.json; needs a GPU
 
-Attention is forward and backward together, in bf16, beside torch's fused kernel. The loss is what happens between the
-scores and their gradient, beside the same lines compiled by torch; so are norms with what stands around them, and the
-curve between two products, forward and backward, and what comes back to a product of queries, keys and values. Adam is
-beside torch's fused one and the casts that it needs. What decoding asks for is one row, or the four of a beam, in bf16,
-beside torch's kernels one after another. Each is recorded ten times in a CUDA graph, so that only the GPU's own time
-counts; and matrices are as many as a Transformer has, so that each must be fetched anew.
+Attention is forward and backward in bf16, compared with torch's fused kernel. The loss is the computation from the
+logits to their gradient, compared with the same lines compiled by torch; so are norms with residual and dropout, the
+fused linear-activation-linear, forward and backward, and the gradient of the qkv projection. Adam is compared with
+torch's fused one and the casts that it needs. Decoding has one row, or the four of a beam, in bf16, compared with a
+sequence of torch's kernels. Each is captured ten times in a CUDA graph, so that only the time of the GPU counts; the
+number of weight matrices is that of a Transformer, so that each is read from GPU memory.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ BF16 = {"device": "cuda", "dtype": torch.bfloat16}
 
 
 def microseconds(work: Callable[[], Any]) -> float:
-    """Of one run, the median over rounds."""
+    """Microseconds of one call, the median over rounds."""
     with side_stream():
         for _ in range(3):
             work()
@@ -75,12 +75,12 @@ def microseconds(work: Callable[[], Any]) -> float:
 
 
 def attention() -> Iterator[dict[str, Any]]:
-    """Texts of 32 tokens, and lines of 128 on which texts lie end to end: a table says who may look where."""
-    for rows, times, has_table in ((256, 32, False), (64, 128, False), (64, 128, True)):
+    """Texts of 32 tokens, and packed sequences of 128 tokens with a document mask."""
+    for rows, times, has_mask in ((256, 32, False), (64, 128, False), (64, 128, True)):
         parts = [torch.randn(rows, times, 8, 64, **BF16).transpose(1, 2).requires_grad_() for _ in range(3)]
         grad_output = torch.randn(rows, times, 8, 64, **BF16).transpose(1, 2)
         texts = torch.arange(times, device="cuda") // 16
-        table = (texts[:, None] == texts).expand(rows, 1, times, times).contiguous() if has_table else None
+        table = (texts[:, None] == texts).expand(rows, 1, times, times).contiguous() if has_mask else None
         additive_mask = (
             None if table is None else torch.zeros_like(table, dtype=torch.bfloat16).masked_fill(~table, -1e30)
         )
@@ -97,18 +97,18 @@ def attention() -> Iterator[dict[str, Any]]:
                 functional.scaled_dot_product_attention(*parts, attn_mask=additive_mask), parts, grad_output
             )
 
-        case = f"attention, {rows} rows of {times}, 8 heads" + (", with a table" if has_table else "")
-        yield {"case": case, "plain": microseconds(torch_attention), "own": microseconds(triton_attention)}
+        case = f"attention, {rows} sequences of {times}, 8 heads" + (", with a mask" if has_mask else "")
+        yield {"case": case, "torch": microseconds(torch_attention), "triton": microseconds(triton_attention)}
 
 
 def torch_loss(scores: Tensor, labels: Tensor, r_drop: float) -> tuple[Tensor, Tensor]:
-    """What the kernel does, as torch's compiler is given it."""
+    """The computation of the kernel in torch, for torch.compile."""
     high = scores.float()
     return cross_entropy_in_place(high, labels, 0.1, r_drop), high.to(scores.dtype)
 
 
 def losses() -> Iterator[dict[str, Any]]:
-    """A translator's batch, GPT-2's, and one whose tokens come twice and shall agree."""
+    """The batch of a translator, that of GPT-2, and one with R-Drop."""
     compiled = torch.compile(torch_loss, dynamic=False)
     for copies, tokens, vocab in ((1, 8192, 32_000), (1, 16_384, 50_304), (2, 4096, 10_000)):
         scores = torch.randn(copies, tokens, vocab, **BF16)
@@ -116,30 +116,30 @@ def losses() -> Iterator[dict[str, Any]]:
         r_drop = 1.0 if copies == 2 else 0.0
         work = (scores, labels, r_drop)
         yield {
-            "case": f"loss, {tokens:,} tokens of {vocab:,}" + (", twice" if copies == 2 else ""),
-            "plain": microseconds(lambda work=work: compiled(*work)),
-            "own": microseconds(lambda work=work: fused_cross_entropy(work[0], None, work[1], 0.1, work[2])),
+            "case": f"loss, {tokens:,} tokens of {vocab:,}" + (", R-Drop" if copies == 2 else ""),
+            "torch": microseconds(lambda work=work: compiled(*work)),
+            "triton": microseconds(lambda work=work: fused_cross_entropy(work[0], None, work[1], 0.1, work[2])),
         }
 
 
 def forward_and_backward(
-    plain: Callable[..., Any], own: Callable[..., Any], arguments: list[Tensor]
+    reference: Callable[..., Any], kernel: Callable[..., Any], arguments: list[Tensor]
 ) -> dict[str, float]:
-    """Forward and backward, with slopes of one; what is plain is compiled."""
+    """Forward and backward, with output gradients of one; the torch code is compiled."""
 
-    def walk(work: Callable[..., Any]) -> None:
-        found = work(*arguments)
-        torch.autograd.grad(found, arguments, [torch.ones_like(each) for each in found])
+    def run(work: Callable[..., Any]) -> None:
+        outputs = work(*arguments)
+        torch.autograd.grad(outputs, arguments, [torch.ones_like(each) for each in outputs])
 
-    compiled = torch.compile(plain, dynamic=False)
-    return {"plain": microseconds(lambda: walk(compiled)), "own": microseconds(lambda: walk(own))}
+    compiled = torch.compile(reference, dynamic=False)
+    return {"torch": microseconds(lambda: run(compiled)), "triton": microseconds(lambda: run(kernel))}
 
 
 def residuals() -> Iterator[dict[str, Any]]:
-    """A translator's: norm(x + dropout(f)), all vectors of 512. GPT-2's: norm(x) and x itself, all of 768."""
-    for case, rows, width in (("norm of a sum with dropout", 8192, 512), ("norm beside the stream", 16_384, 768)):
+    """Post-norm of a translator: norm(x + dropout(f)), width 512. Pre-norm of GPT-2: norm(x) and x itself, width 768."""
+    for case, rows, width in (("dropout, add, norm", 8192, 512), ("norm and residual stream", 16_384, 768)):
         weight, bias = (torch.randn(width, device="cuda").requires_grad_() for _ in range(2))
-        if "sum" in case:
+        if "dropout" in case:
             arguments = [torch.randn(1, rows, width, **BF16).requires_grad_() for _ in range(2)]
             timings = forward_and_backward(
                 lambda x, f, w, b: [
@@ -158,7 +158,7 @@ def residuals() -> Iterator[dict[str, Any]]:
 
 
 def activations() -> Iterator[dict[str, Any]]:
-    """A feed-forward part: a product, the curve behind it, and another product."""
+    """A feed-forward layer: linear, activation, linear."""
     for activation, rows, width in (("relu", 8192, 512), ("gelu-tanh", 16_384, 768)):
         shapes = (rows, width), (4 * width, width), (4 * width,), (width, 4 * width), (width,)
         timings = forward_and_backward(
@@ -168,34 +168,34 @@ def activations() -> Iterator[dict[str, Any]]:
             lambda x, w, b, v, c, activation=activation: [FusedFeedForward.apply(x, w, b, v, c, activation)],
             [torch.randn(*shape, **BF16).requires_grad_() for shape in shapes],
         )
-        yield {"case": f"products around {activation}, {rows:,} of {width} by {4 * width:,}", **timings}
+        yield {"case": f"linear-activation-linear, {activation}, {rows:,} of {width} by {4 * width:,}", **timings}
 
 
 def qkv_gradients() -> Iterator[dict[str, Any]]:
-    """What comes back to the product of GPT-2's queries, keys and values: its slope, and that of its bias."""
+    """The output gradient of GPT-2's qkv projection, and the gradient of its bias."""
     parts = [torch.randn(16, 1024, 12, 64, **BF16).transpose(1, 2) for _ in range(3)]
 
-    def plain(parts: list[Tensor]) -> tuple[Tensor, Tensor]:
-        joined = torch.cat([merge_heads(part) for part in parts], dim=-1)
-        return joined, joined.sum((0, 1), dtype=torch.float32)
+    def reference(parts: list[Tensor]) -> tuple[Tensor, Tensor]:
+        gradient = torch.cat([merge_heads(part) for part in parts], dim=-1)
+        return gradient, gradient.sum((0, 1), dtype=torch.float32)
 
-    compiled = torch.compile(plain, dynamic=False)
+    compiled = torch.compile(reference, dynamic=False)
     timings = {
-        "plain": microseconds(lambda: compiled(parts)),
-        "own": microseconds(lambda: sum_parts(join_head_grads(parts)[1])),
+        "torch": microseconds(lambda: compiled(parts)),
+        "triton": microseconds(lambda: sum_parts(join_head_grads(parts)[1])),
     }
-    yield {"case": "slopes of three joined and summed, 16,384 of 2,304", **timings}
+    yield {"case": "qkv gradient concatenated, bias gradient, 16,384 of 2,304", **timings}
 
 
 def optimizers() -> Iterator[dict[str, Any]]:
     """A step of AdamW over a Transformer's matrices, from gradients in bf16 to new copies in bf16."""
     scalars = torch.ones((), device="cuda"), torch.zeros((), device="cuda")
     timings = {}
-    for name in ("plain", "own"):
+    for name in ("torch", "triton"):
         model = nn.Sequential(*(nn.Linear(512, 2048, device="cuda") for _ in range(44)))
         bf16_weights, optimizer = Bf16Weights(model), AdamW().build(dict(model.named_parameters()), 1e-3)
-        if name == "own":
-            optimizer.join_head_grads(bf16_weights)
+        if name == "triton":
+            optimizer.attach(bf16_weights)
         gradients = {copy: torch.ones_like(copy) for copy in bf16_weights.copies.values()}
 
         def step(
@@ -212,43 +212,46 @@ def optimizers() -> Iterator[dict[str, Any]]:
 
 
 def linears() -> Iterator[dict[str, Any]]:
-    """The products of a Transformer's block, each with what stands around it; and that of a head."""
-    for rows, inputs, outputs, around in (
-        (1, 512, 512, ""), (1, 512, 1536, "norm"), (1, 512, 512, "rest"), (1, 512, 2048, "norm, relu"),
-        (1, 2048, 512, "rest"), (4, 512, 1536, "norm"), (4, 2048, 512, "rest"), (1, 512, 32_000, "norm"),
+    """The linear layers of a Transformer block, fused with norm, activation or residual; and that of a head."""
+    for rows, inputs, outputs, fused in (
+        (1, 512, 512, ""), (1, 512, 1536, "norm"), (1, 512, 512, "residual"), (1, 512, 2048, "norm, relu"),
+        (1, 2048, 512, "residual"), (4, 512, 1536, "norm"), (4, 2048, 512, "residual"), (1, 512, 32_000, "norm"),
     ):  # fmt: skip
-        activation = "relu" if "relu" in around else "none"
-        copies = max(2, (100 << 20) // (2 * inputs * outputs))  # more than a GPU keeps at hand
+        activation = "relu" if "relu" in fused else "none"
+        copies = max(2, (100 << 20) // (2 * inputs * outputs))  # more than the cache of a GPU
         layers = [
             LinearWeights(torch.randn(outputs, inputs, **BF16) / inputs**0.5, torch.randn(outputs, **BF16), activation)
             for _ in range(copies)
         ]
         norm = (
             LayerNormWeights(torch.randn(inputs, **BF16), torch.randn(inputs, **BF16), 1e-5)
-            if "norm" in around
+            if "norm" in fused
             else None
         )
-        residual = torch.randn(rows, outputs, **BF16) if "rest" in around else None
+        residual = torch.randn(rows, outputs, **BF16) if "residual" in fused else None
         arguments = (torch.randn(rows, inputs, **BF16), layers, norm, residual)
 
-        def each(way: Callable[..., Any], arguments: Any = arguments) -> None:
+        def run_all(function: Callable[..., Any], arguments: Any = arguments) -> None:
             vectors, layers, norm, residual = arguments
             for layer in layers:
-                way(vectors, layer, norm, residual)
+                function(vectors, layer, norm, residual)
 
-        case = f"product, {rows} of {inputs:,} by {outputs:,}" + (f", {around}" if around else "")
-        plain, own = (microseconds(lambda way=way: each(way)) / copies for way in (reference_linear, fused_linear))
-        yield {"case": case, "plain": plain, "own": own}
+        case = f"linear, {rows} of {inputs:,} by {outputs:,}" + (f", {fused}" if fused else "")
+        timings = {
+            name: microseconds(partial(run_all, function)) / copies
+            for name, function in (("torch", reference_linear), ("triton", fused_linear))
+        }
+        yield {"case": case, **timings}
 
 
 def single_queries() -> Iterator[dict[str, Any]]:
-    """One query a row, eight heads: at its past, which the new key joins, and at a source."""
+    """One query per row, eight heads: cached self-attention, and cross-attention."""
     for rows, max_length, length in ((1, 32, 16), (1, 128, 100), (4, 32, 16), (1, 1024, 1000)):
         new, cache = torch.randn(rows, 1536, **BF16), KeyValueCache(torch.randn(rows, 2, 8, max_length, 64, **BF16))
         cache_length = torch.full((rows,), length, device="cuda")
         self_attention_mask = with_additive_mask(cache_mask(cache_length[:, None], max_length), new)
 
-        def plain(
+        def reference(
             new: Tensor = new,
             cache: KeyValueCache = cache,
             cache_length: Tensor = cache_length,
@@ -260,15 +263,15 @@ def single_queries() -> Iterator[dict[str, Any]]:
                 functional.scaled_dot_product_attention(heads[:, :8], cache.keys, cache.values, attn_mask=additive_mask)
             )
 
-        own = microseconds(
+        triton = microseconds(
             lambda new=new, cache=cache, cache_length=cache_length: cached_self_attention(
                 new, cache.keys_values, cache_length
             )
         )
         yield {
-            "case": f"one query back, {rows} rows, {length} of {max_length} keys",
-            "plain": microseconds(plain),
-            "own": own,
+            "case": f"self-attention of one query, {rows} rows, {length} of {max_length} keys",
+            "torch": microseconds(reference),
+            "triton": triton,
         }
     for rows, times in ((1, 32), (4, 32), (1, 128)):
         query = torch.randn(rows, 512, **BF16)
@@ -282,31 +285,31 @@ def single_queries() -> Iterator[dict[str, Any]]:
             heads = split_heads(query[:, None], 8)
             merge_heads(functional.scaled_dot_product_attention(heads, keys, values, attn_mask=additive_mask))
 
-        own = microseconds(lambda arguments=(query, keys, values, mask): single_query_cross_attention(*arguments))
+        triton = microseconds(lambda arguments=(query, keys, values, mask): single_query_cross_attention(*arguments))
         yield {
-            "case": f"one query across, {rows} rows, {times} keys",
-            "plain": microseconds(torch_attention),
-            "own": own,
+            "case": f"cross-attention of one query, {rows} rows, {times} keys",
+            "torch": microseconds(torch_attention),
+            "triton": triton,
         }
 
 
 def embedding_lookups() -> Iterator[dict[str, Any]]:
-    """A token's vector, and sines and cosines of its time."""
+    """The embedding of a token with its sinusoidal position."""
     table, positions = nn.Embedding(32_000, 512, **BF16), SinusoidalPositions(512).to("cuda")
     embedding = TokenEmbedding(table, positions, 0.1).eval()
     lookup = EmbeddingTables(table.weight, embedding.scale, "sinusoidal", positions.frequencies)
     tokens, times = torch.full((1, 1), 5, device="cuda"), torch.full((1,), 7, device="cuda")
     with torch.no_grad():
-        plain = microseconds(lambda: embedding.embed_at(tokens, times[:, None]))
+        reference = microseconds(lambda: embedding.embed_at(tokens, times[:, None]))
         yield {
-            "case": "a token's vector",
-            "plain": plain,
-            "own": microseconds(lambda: embed_tokens(lookup, tokens, times)),
+            "case": "embedding lookup",
+            "torch": reference,
+            "triton": microseconds(lambda: embed_tokens(lookup, tokens, times)),
         }
 
 
 def greedy_search(rows: int) -> IndependentSearch:
-    """One that has said nothing yet; its time is a tensor, as in a recorded round."""
+    """A search without any generated token; its time is a tensor, as in a CUDA graph."""
     nothing = torch.zeros(rows, dtype=torch.long, device="cuda")
     empty = replace(History.empty(nothing, 1024), time=torch.zeros(1, dtype=torch.long, device="cuda"))
     search = GreedySampler().start_search(History.empty(nothing, 1024), nothing + 1024, list(range(rows)))
@@ -316,18 +319,18 @@ def greedy_search(rows: int) -> IndependentSearch:
 
 
 def greedy_steps() -> Iterator[dict[str, Any]]:
-    """From logits to the most probable token, written down."""
+    """From logits to the most probable token, which is added to the history."""
     for rows in (1, 64):
         logits = torch.randn(rows, 32_000, **BF16)
 
-        def plain(search: IndependentSearch, logits: Tensor) -> None:
+        def reference(search: IndependentSearch, logits: Tensor) -> None:
             search.advance(suppress_special_tokens(log_probabilities(logits)))
 
         timings = {}
-        for name, way in (("plain", plain), ("own", greedy_step)):
+        for name, function in (("torch", reference), ("triton", greedy_step)):
             search = greedy_search(rows)
-            timings[name] = microseconds(partial(way, search, logits))
-        yield {"case": f"greedy turn, {rows} rows of 32,000", **timings}
+            timings[name] = microseconds(partial(function, search, logits))
+        yield {"case": f"greedy step, {rows} rows of 32,000", **timings}
 
 
 if __name__ == "__main__":
@@ -346,7 +349,7 @@ if __name__ == "__main__":
     )
     for row in chain.from_iterable(part() for part in parts):
         rows.append({name: round(value, 1) if name != "case" else value for name, value in row.items()})
-        rows[-1]["ratio"] = round(row["plain"] / row["own"], 2)
+        rows[-1]["ratio"] = round(row["torch"] / row["triton"], 2)
         print(rows[-1], flush=True)
     write_json(
         RESULTS, {"environment": describe_machine(), "command": "python benchmarks/kernels_gpu.py", "rows": rows}

@@ -1,8 +1,8 @@
-"""A translator that knows nothing, but works as hard as a real one: random weights, real sentences, answers that end.
+"""A translator with random weights for speed benchmarks: real sentences, and outputs of realistic lengths.
 
-Its weights are drawn, only the end of a sentence is taught, by least squares: after about twice as many tokens
-as the source has words, <eos> becomes the most probable token. So answers of one batch end at different times,
-as real ones do, and every engine that is given these weights has the same work.
+Only the probability of <eos> is fitted, by least squares: after about two tokens per source word, <eos> becomes the
+most probable token. So the outputs of a batch end at different times, as those of a trained model do, and every engine with
+these weights does the same amount of work.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from seq2see.sequences.tokenizer_training import train_tokenizer
 from seq2see.sequences.tokenizers import BOS, EOS, WordLevel
 
 MAX_NEW_TOKENS, MEAN_LENGTH = 64, 25
-"""Tokens of an answer: at most, and on average."""
+"""The maximum and the mean number of tokens of an output."""
 SPECIAL_TOKENS = 4
 LOGIT_SCALE = 6.0
-"""How far the scores of words spread; the best then has about half of the probability, as in a trained model."""
+"""The standard deviation of the logits, with which the best token has a probability of about one half."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A size of model that the peers' figures are known for."""
+    """The size of a model."""
 
     width: int
     depth: int
@@ -88,14 +88,14 @@ def make(name: str) -> StoredModel:
 
 @torch.no_grad()
 def fit_eos(model: Seq2Seq, sources: list[list[int]]) -> None:
-    """Give <eos> a score that rises with time, and find the bias with which answers are as long as wanted."""
+    """Fit a logit of <eos> that rises with time, and the bias with which outputs have the mean length."""
     source = Sequences.of(sources)
     head = model.head.project
     head.bias.zero_()
     head.weight[EOS] = 0
     hidden = hidden_states(model, source)
     head.weight *= LOGIT_SCALE / (hidden[0] @ head.weight.T).std()
-    times = torch.arange(hidden.size(1)) - 2.0 * source.lengths[:, None]  # 0 where the answer should end
+    times = torch.arange(hidden.size(1)) - 2.0 * source.lengths[:, None]  # 0 at the position where the output should end
     flat = torch.cat([hidden.flatten(0, 1), torch.ones(times.numel(), 1)], dim=1)
     ramp = torch.linalg.lstsq(flat, times.flatten()[:, None]).solution.flatten()
     best = (hidden @ head.weight.T).amax(dim=-1).mean()
@@ -110,22 +110,22 @@ def fit_eos(model: Seq2Seq, sources: list[list[int]]) -> None:
 
 
 def hidden_states(model: Seq2Seq, source: Sequences) -> Tensor:
-    """The hidden states (row, time, width) while the model talks on without ever ending."""
+    """The hidden states (row, time, width) of greedy decoding without <eos>."""
     answers = decode(model, source, GreedySampler(), Limits(MAX_NEW_TOKENS), [Forbid((EOS,))])  # type: ignore[arg-type]
     tokens = torch.tensor([[BOS, *row[0].tokens[:-1]] for row in answers])
     target = Sequences(tokens, torch.full((tokens.size(0),), tokens.size(1)))
-    asked = torch.full_like(tokens, IGNORE_INDEX)
-    return model.hidden(Batch(source, target, asked, torch.arange(tokens.size(0)))).values
+    labels = torch.full_like(tokens, IGNORE_INDEX)
+    return model.hidden(Batch(source, target, labels, torch.arange(tokens.size(0)))).values
 
 
 def mean_length(model: Seq2Seq, source: Sequences) -> float:
-    """Tokens of a greedy answer, <eos> among them."""
+    """The mean number of tokens of a greedy output with <eos>."""
     answers = decode(model, source, GreedySampler(), Limits(MAX_NEW_TOKENS))  # type: ignore[arg-type]
     return sum(len(row[0].tokens) + row[0].finished for row in answers) / len(answers)
 
 
 def store(name: str, folder: Path) -> None:
-    """Write the model in every form that an engine reads."""
+    """Write the model in the formats of all engines."""
     from seq2see.interop.ctranslate2 import write_ct2
     from seq2see.interop.hugging_face_seq2seq import write_seq2seq
 

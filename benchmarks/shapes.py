@@ -26,7 +26,8 @@ COLUMNS = [{"key": "image_size", "title": "image size"}, {"key": "accuracy", "ti
 def main(note: str = "") -> None:
     """Train, evaluate and store."""
     run = train_recipe(recipe("classify-image"), RUN)
-    sizes = [{"image_size": size, "accuracy": evaluate(run, image_size=size)["test"]["accuracy"]} for size in IMAGE_SIZES]
+    accuracies = {size: evaluate(run, image_size=size)["test"]["accuracy"] for size in IMAGE_SIZES}
+    sizes = [{"image_size": size, "accuracy": accuracy} for size, accuracy in accuracies.items()]
     evaluate(run)  # the stored evaluation is that in the image size of training
     write_json(
         RESULTS,

@@ -1,8 +1,8 @@
-"""How long a user waits for `seq2see --help`, and for one sentence from a small model: rows in results/startup.json.
+"""The time of `seq2see --help`, and of translating one sentence with a small model: rows in results/startup.json.
 
     python benchmarks/startup.py      about two minutes
 
-A sentence cannot come sooner than torch is imported, so that is measured beside it, turn by turn.
+The import of torch is a lower bound for a translation, so it is measured too; the commands alternate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REPEATS = 15
 RESULTS = Path(__file__).parent / "results" / "startup.json"
 PROGRAM = str(Path(sys.executable).with_name("seq2see"))
 SMALL = {"training.steps": 2, "corpus.size": 200}
-"""Two steps of pocket-transformer: the weights are worth nothing, but as many as ever."""
+"""Two steps of pocket-transformer: an untrained model of the usual size."""
 
 
 def wait(command: list[str]) -> float:
@@ -34,7 +34,7 @@ def wait(command: list[str]) -> float:
 
 
 def measure(run: str) -> list[dict[str, object]]:
-    """The median of each command; they take turns, so that drift hits all alike."""
+    """The median of each command; the commands alternate, so that drift affects all equally."""
     commands = {
         "seq2see --help": [PROGRAM, "--help"],
         "seq2see train --help": [PROGRAM, "train", "--help"],

@@ -3,7 +3,7 @@
     python benchmarks/stream.py            some minutes
     python benchmarks/stream.py 5000       fewer lines, and nothing is stored
 
-The model is pocket-transformer after 300 steps: it writes sentences of the usual length, right or wrong.
+The model is pocket-transformer after 300 steps: its translations have the usual length, but need not be correct.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ CASES: dict[str, list[str]] = {
 
 
 def resident(process: int) -> float:
-    """Megabytes that a process holds."""
+    """The resident memory of a process in megabytes."""
     pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def measure(folder: Path, case: str, lines: int) -> dict[str, object]:
-    """One call of the command, watched from outside."""
+    """One call of the command, with its speed and its memory."""
     out = folder / f"{case}.txt"
     command = [PROGRAM, "predict", str(folder / "run"), "-f", str(folder / "lines.txt"), "--out", str(out)]
     began, first = time.monotonic(), None
@@ -54,12 +54,12 @@ def measure(folder: Path, case: str, lines: int) -> dict[str, object]:
                     new = file.read()
                 answered, size = answered + new.count(b"\n"), size + len(new)
                 first = first or time.monotonic() - began
-                end = resident(child.pid) or end  # who has ended holds nothing
+                end = resident(child.pid) or end  # a finished process has no memory
                 tenth = tenth or end * (answered >= lines // 10)
         assert child.returncode == 0, child.stderr and child.stderr.read()
     seconds = time.monotonic() - began
-    row = {"case": case, "lines": lines, "seconds": seconds, "lines a second": lines / seconds}
-    return row | {"seconds to the first answer": first, "MB at a tenth": tenth, "MB at the end": end}
+    row = {"case": case, "lines": lines, "seconds": seconds, "lines per second": lines / seconds}
+    return row | {"seconds to first output": first, "MB at a tenth": tenth, "MB at the end": end}
 
 
 if __name__ == "__main__":

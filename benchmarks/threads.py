@@ -1,11 +1,11 @@
-"""How the cores are best used: a training step, a sentence, and many lines, alone and beside a busy neighbor.
+"""Thread layouts for a training step, one sentence, and many lines, without and with background load.
 
-    python benchmarks/threads.py          some minutes; the rows go to results/threads.json
-    python benchmarks/threads.py quick    a smaller look, and nothing is stored
+    python benchmarks/threads.py          some minutes; the rows are stored in results/threads.json
+    python benchmarks/threads.py quick    a part of it; nothing is stored
 
-OpenMP's threads spin at every barrier in case the others arrive soon. On a machine with as many threads as cores,
-one busy neighbor is enough to make each barrier wait for the scheduler. Workers with a thread each have no
-barriers. `core/worker_pool.py` and `cli/__init__.py` draw the conclusions.
+OpenMP's threads spin at every barrier, because the other threads may arrive soon. If every core has a thread, one
+other busy process is enough to delay each barrier until the scheduler switches. Workers with one thread each have no barriers.
+`core/worker_pool.py` and `cli/__init__.py` apply these results.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ TRAINING["never spin"] = PASSIVE
 SHAPES = {"small": (128, 2, 4, 1000), "base": (512, 6, 8, 8000)}
 """Width, depth, heads and vocabulary of the Transformers that decode."""
 LINES = {"small": 256, "base": 48}
-"""How many lines are many."""
+"""The number of lines in a large input."""
 Case = tuple[str, str, dict[str, str]]
-"""What is measured, in which way, and in which environment."""
+"""Workload, configuration and environment variables."""
 
 
-def time_training(way: str) -> float:
-    """Seconds of one training step, the first few not counted."""
+def time_training(configuration: str) -> float:
+    """Seconds of one training step after a warm-up."""
     from seq2see.recipes.registry import recipe
     from seq2see.runs.prepare import prepare
     from seq2see.runs.train import batches, new_trainer
@@ -50,15 +50,15 @@ def time_training(way: str) -> float:
     return (time.monotonic() - began) / STEPS
 
 
-def time_decoding(shape: str, count: int, way: str) -> float:
-    """Seconds to decode some sources of 15 tokens into 20 tokens each; the way is "native 2 x 1" or "torch 1 x 2"."""
+def time_decoding(shape: str, count: int, configuration: str) -> float:
+    """Seconds to decode sources of 15 tokens into 20 tokens each; `configuration` is "native 2 x 1" or similar."""
     import torch
 
     from seq2see.core.worker_pool import ThreadLayout, WorkerPool
     from seq2see.decoding.settings import Decoding
     from seq2see.runs.engines import GenerationRequest, TorchEngine
 
-    kind, workers, _, threads = way.split()
+    kind, workers, _, threads = configuration.split()
     torch.set_num_threads(int(threads))
     engine = TorchEngine(transformer(*SHAPES[shape]))
     arrangement = ThreadLayout(int(workers), int(threads))
@@ -92,41 +92,42 @@ MEASURES: dict[str, Callable[[str], float]] = {
 }
 
 
-def cases(optimized: bool) -> list[Case]:
-    """Everything that is measured."""
+def cases(quick: bool) -> list[Case]:
+    """All cases; only the single sentences if `quick`."""
     cores = os.cpu_count() or 1
-    found: list[Case] = [] if optimized else [("training step", name, location) for name, location in TRAINING.items()]
-    for what in list(MEASURES)[1:3] if optimized else list(MEASURES)[1:]:
+    measured: list[Case] = [] if quick else [("training step", name, variables) for name, variables in TRAINING.items()]
+    for workload in list(MEASURES)[1:3] if quick else list(MEASURES)[1:]:
         for kind in ("torch", "native"):
-            ways = [f"{kind} 1 x 1", f"{kind} 1 x {cores}"]
-            ways += [f"{kind} {cores} x 1"] if "lines" in what else []
-            found += [(what, way, PASSIVE) for way in ways]
-        found.append((what, f"torch 1 x {cores}", {}))  # spinning
-    return found
+            configurations = [f"{kind} 1 x 1", f"{kind} 1 x {cores}"]
+            configurations += [f"{kind} {cores} x 1"] if "lines" in workload else []
+            measured += [(workload, configuration, PASSIVE) for configuration in configurations]
+        measured.append((workload, f"torch 1 x {cores}", {}))  # spinning
+    return measured
 
 
 def run(case: Case) -> float:
-    """One case in a process of its own."""
-    what, way, environment = case
+    """Seconds of one case, measured in a new process."""
+    workload, configuration, environment = case
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
-    command = [sys.executable, __file__, "once", what, way]
+    command = [sys.executable, __file__, "once", workload, configuration]
     return float(subprocess.run(command, env=clean | environment, capture_output=True, check=True).stdout)
 
 
-def measure(optimized: bool) -> list[dict[str, object]]:
-    """Each case alone and beside a neighbor, taking turns so that drift hits all alike."""
+def measure(quick: bool) -> list[dict[str, object]]:
+    """Each case without and with background load; the cases alternate, so that drift affects all equally."""
     rows = []
-    for busy in (False,) if optimized else (False, True):
-        neighbor = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if busy else None
-        chosen = cases(optimized)
-        times = [[run(case) for case in chosen] for _ in range(1 if optimized else REPEATS)]
-        if neighbor:
-            neighbor.kill()
-        for place, (what, way, environment) in enumerate(chosen):
-            each = [turn[place] for turn in times]
-            case = f"{way}, {'never spin' if environment == PASSIVE else 'spin'}" if what != "training step" else way
-            row = {"message": what, "case": case, "busy neighbor": busy}
-            rows.append(row | {"seconds": statistics.median(each), "all": each})
+    for loaded in (False,) if quick else (False, True):
+        load = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if loaded else None
+        measured = cases(quick)
+        times = [[run(case) for case in measured] for _ in range(1 if quick else REPEATS)]
+        if load:
+            load.kill()
+        for index, (workload, configuration, environment) in enumerate(measured):
+            seconds = [repeat[index] for repeat in times]
+            spin = "never spin" if environment == PASSIVE else "spin"
+            name = configuration if workload == "training step" else f"{configuration}, {spin}"
+            row = {"workload": workload, "configuration": name, "background load": loaded}
+            rows.append(row | {"seconds": statistics.median(seconds), "all": seconds})
     return rows
 
 
@@ -137,7 +138,7 @@ if __name__ == "__main__":
         from seq2see.core.devices import describe_machine
         from seq2see.core.files import write_json
 
-        rows = measure(optimized=sys.argv[1:] == ["quick"])
+        rows = measure(quick=sys.argv[1:] == ["quick"])
         print("\n".join(json.dumps(row) for row in rows))
         if not sys.argv[1:]:
             about = {"environment": describe_machine(), "command": "python benchmarks/threads.py"}

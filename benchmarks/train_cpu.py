@@ -1,12 +1,12 @@
-"""Training steps on a CPU, beside Hugging Face's Marian and torch's nn.Transformer.
+"""Training steps on a CPU, compared with Hugging Face's Marian and torch's nn.Transformer.
 
 python benchmarks/train_cpu.py            writes results/train_cpu.json; needs `transformers`
 python benchmarks/train_cpu.py small      one size; the other rows stay as they are
 
-Everyone has the same shape (post-norm, one table for source, target and output), sees the same 64 pairs of 5 to 40
-tokens from Multi30k (SEQ2SEE_DATA; from the pocket corpus if it is not there), drops 10 %, clips, and uses the
-fused AdamW. There are two batches: pairs as they come, and pairs of like length, which hardly need padding. Nobody
-is measured for long at a time: all take turns, several times over, so that a busy minute hits all alike.
+All models have the same architecture (post-norm, one embedding for source, target and output), the same 64 pairs of 5
+to 40 tokens from Multi30k (SEQ2SEE_DATA; from the pocket corpus without it), dropout 0.1, clipping and fused AdamW. There
+are two batches: pairs in random order, and pairs of similar length with little padding. The measurements of all models
+alternate in short rounds, so that background load affects all equally.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Step = Callable[[Batch], Any]
 
 @dataclass(frozen=True)
 class Size:
-    """A model's shape, and how often its steps are measured."""
+    """The size of a model, and the number of measured rounds and steps."""
 
     width: int
     depth: int
@@ -63,7 +63,7 @@ SIZES = {"small": Size(256, 3, 4, 8000, 9, 4), "base": Size(512, 6, 8, 32_000, 3
 
 
 def batches() -> dict[str, Batch]:
-    """64 pairs as they come, and 64 of like length."""
+    """64 pairs in random order, and 64 of similar length."""
     try:
         corpus = CatalogueCorpus(name="multi30k", languages="en-de").splits()["train"]
     except UserError:
@@ -75,11 +75,11 @@ def batches() -> dict[str, Batch]:
     some = generator(1, "benchmark").choice(fitting, PAIRS, replace=False)
     by_length = fitting[np.argsort(pairs.lengths[fitting].max(1), kind="stable")]
     middle = len(by_length) // 2
-    return {"as they come": pairs.batch(some), "like length": pairs.batch(by_length[middle : middle + PAIRS])}
+    return {"random order": pairs.batch(some), "similar length": pairs.batch(by_length[middle : middle + PAIRS])}
 
 
 class TorchTransformer(nn.Module):
-    """nn.Transformer with the table of vectors and the tied output that it leaves to its users."""
+    """nn.Transformer with an embedding and a tied output layer."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -101,14 +101,15 @@ class TorchTransformer(nn.Module):
             memory_key_padding_mask=~batch.source.valid,
         )
         logits = hidden @ self.table.weight.T
-        return nn.functional.cross_entropy(logits.flatten(0, 1).float(), batch.labels.flatten(), ignore_index=IGNORE_INDEX)
+        labels = batch.labels.flatten()
+        return nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels, ignore_index=IGNORE_INDEX)
 
     def _embed(self, tokens: Tensor) -> Tensor:
         return self.table(tokens) * self.table.embedding_dim**0.5 + self.positions.weight[: tokens.size(1)]
 
 
 class Marian(nn.Module):
-    """Hugging Face's Marian of the same shape."""
+    """Hugging Face's Marian of the same size."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -118,17 +119,17 @@ class Marian(nn.Module):
         heads = {"encoder_attention_heads": size.heads, "decoder_attention_heads": size.heads}
         inner = {"encoder_ffn_dim": 4 * size.width, "decoder_ffn_dim": 4 * size.width, "activation_function": "relu"}
         tokens = {"vocab_size": size.vocabulary, "pad_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 1}
-        more = {"max_position_embeddings": 128, "dropout": 0.1, "scale_embedding": True}
-        self.model = MarianMTModel(MarianConfig(**shape, **heads, **inner, **tokens, **more))
+        other = {"max_position_embeddings": 128, "dropout": 0.1, "scale_embedding": True}
+        self.model = MarianMTModel(MarianConfig(**shape, **heads, **inner, **tokens, **other))
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean cross-entropy of the next tokens."""
-        given = {"input_ids": batch.source.values, "attention_mask": batch.source.valid.long()}
-        return self.model(**given, decoder_input_ids=batch.target.values, labels=batch.labels, use_cache=False).loss
+        inputs = {"input_ids": batch.source.values, "attention_mask": batch.source.valid.long()}
+        return self.model(**inputs, decoder_input_ids=batch.target.values, labels=batch.labels, use_cache=False).loss
 
 
 def peer(model: Any, precision: str) -> tuple[Step, nn.Module]:
-    """A training step as one would write it."""
+    """The usual training step in PyTorch."""
     weights = list(model.train().parameters())
     optimizer = torch.optim.AdamW(weights, lr=1e-4, fused=True)
 
@@ -144,7 +145,7 @@ def peer(model: Any, precision: str) -> tuple[Step, nn.Module]:
 
 
 def seq2see_step(size: Size, precision: Any) -> tuple[Step, nn.Module]:
-    """Our own trainer's step."""
+    """The training step of seq2see's trainer."""
     stack = TransformerSettings(width=size.width, depth=size.depth, heads=size.heads, dropout=0.1, norm_order="post")
     settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
     model = fresh_model(settings, (size.vocabulary, size.vocabulary), "xavier", seed=1)
@@ -163,27 +164,27 @@ MAKERS: dict[str, Callable[[Size], tuple[Step, nn.Module]]] = {
 
 
 def measure(name: str, data: dict[str, Batch]) -> list[dict[str, Any]]:
-    """Rows of one size: target tokens a second, and how many times those of Marian in the same number format."""
+    """Rows of one size: target tokens per second, and their ratio to those of Marian in the same precision."""
     size = SIZES[name]
-    made = {peer_name: make(size) for peer_name, make in MAKERS.items()}
+    steps = {peer_name: make(size) for peer_name, make in MAKERS.items()}
     rates: dict[tuple[str, str], list[float]] = {}
-    for turn in range(size.rounds + 1):
+    for number in range(size.rounds + 1):
         for kind, batch in data.items():
-            for peer_name, (step, _) in made.items():
+            for peer_name, (step, _) in steps.items():
                 began = time.perf_counter()
                 for _ in range(size.steps):
                     step(batch)
-                if turn:  # the first round warms up
-                    rate = size.steps * int(batch.asked.sum()) / (time.perf_counter() - began)
+                if number:  # the first round warms up
+                    rate = size.steps * int(batch.label_mask.sum()) / (time.perf_counter() - began)
                     rates.setdefault((kind, peer_name), []).append(rate)
     rows = []
     for (kind, peer_name), each in rates.items():
-        peers = statistics.median(rates[kind, f"HF Marian, {peer_name.split(', ')[1]}"])
-        weights = sum(weight.numel() for weight in made[peer_name][1].parameters())
-        tokens = int(data[kind].asked.sum())
+        marian = statistics.median(rates[kind, f"HF Marian, {peer_name.split(', ')[1]}"])
+        weights = sum(weight.numel() for weight in steps[peer_name][1].parameters())
+        tokens = int(data[kind].label_mask.sum())
         rows.append(
             {"size": name, "batch": kind, "name": peer_name, "value": round(statistics.median(each))}
-            | {"ratio": round(statistics.median(each) / peers, 2), "tokens": tokens, "weights": weights}
+            | {"ratio": round(statistics.median(each) / marian, 2), "tokens": tokens, "weights": weights}
             | {"all": [round(rate) for rate in each]}
         )
     return rows
@@ -191,10 +192,10 @@ def measure(name: str, data: dict[str, Batch]) -> list[dict[str, Any]]:
 
 def show(rows: list[dict[str, Any]]) -> None:
     """The rows as a table of 80 columns."""
-    print(f"{'size':6}{'batch':14}{'who':25}{'tokens/s':>9}{'least':>8}{'most':>8}{'ratio':>7}")
+    print(f"{'size':6}{'batch':16}{'name':25}{'tokens/s':>9}{'min':>8}{'max':>8}{'ratio':>7}")
     for row in rows:
-        figures = f"{row['value']:9,}{min(row['all']):8,}{max(row['all']):8,}{row['ratio']:7.2f}"
-        print(f"{row['size']:6}{row['batch']:14}{row['name']:25}{figures}")
+        numbers = f"{row['value']:9,}{min(row['all']):8,}{max(row['all']):8,}{row['ratio']:7.2f}"
+        print(f"{row['size']:6}{row['batch']:16}{row['name']:25}{numbers}")
 
 
 def main(names: list[str]) -> None:

@@ -1,14 +1,14 @@
-"""Training steps of Transformer-base on one GPU, beside Hugging Face's Marian and torch's nn.Transformer.
+"""Training steps of Transformer-base on one GPU, compared with Hugging Face's Marian and torch's nn.Transformer.
 
 python benchmarks/train_gpu.py        writes results/train_gpu.json; needs a GPU, `transformers` and Multi30k
 
-Everyone has the same shape (6 + 6 layers, 512 wide, 32,000 tokens, tied), bf16, dropout 0.1, clipping and fused AdamW.
-The others are compiled by torch.compile, and take their whole step as one CUDA graph as well; we are measured both
-compiled and not, for what is not compiled can compute the slopes of its weights beside the rest. There are two batches:
+All models have the same size (6 + 6 layers, 512 wide, 32,000 tokens, tied), bf16, dropout 0.1, clipping, fused AdamW.
+The peers are compiled by torch.compile, and run the whole step in one CUDA graph as well; seq2see is measured with and
+without torch.compile, because uncompiled blocks compute weight gradients on a side stream. There are two batches:
 
-full rows          256 pairs of 32 tokens, so 8,192 target tokens and nothing to save
-real sentences     pairs of Multi30k as they come, about 7,500 target tokens: the others pad each to the longest, we
-                   string them together on lines of 128 tokens. Only real target tokens are counted.
+full sequences     256 pairs of 32 tokens, so 8,192 target tokens without padding
+real sentences     random pairs of Multi30k, about 7,500 target tokens: the peers pad them to the longest, seq2see packs
+                   them into sequences of 128 tokens. Only target tokens without padding are counted.
 """
 
 from __future__ import annotations
@@ -51,37 +51,37 @@ Step = Callable[[Batch], Tensor]
 
 
 BatchPair = tuple[Batch, Batch]
-"""The same examples in rows, and as our trainer lays them."""
+"""The same examples in padded rows, and packed as in seq2see's trainer."""
 
 
-def full_rows() -> BatchPair:
-    """Random tokens, every row full."""
-    draws = torch.Generator().manual_seed(1)
-    source, target = torch.randint(4, VOCABULARY, (2, ROWS, TIMES + 1), generator=draws)
+def full_sequences() -> BatchPair:
+    """Random tokens, without padding."""
+    rng = torch.Generator().manual_seed(1)
+    source, target = torch.randint(4, VOCABULARY, (2, ROWS, TIMES + 1), generator=rng)
     lengths = torch.full((ROWS,), TIMES)
-    source, fed, labels = source[:, :TIMES], target[:, :TIMES], target[:, 1:].contiguous()
-    batch = Batch(Sequences(source, lengths), Sequences(fed, lengths), labels, torch.arange(ROWS))
+    source, inputs, labels = source[:, :TIMES], target[:, :TIMES], target[:, 1:].contiguous()
+    batch = Batch(Sequences(source, lengths), Sequences(inputs, lengths), labels, torch.arange(ROWS))
     return batch, batch
 
 
 def real_sentences() -> BatchPair:
-    """Pairs of Multi30k in the order of an epoch, cut by the recipe's subwords."""
+    """Pairs of Multi30k in the order of an epoch, with the recipe's subword tokenizer."""
     pairs = prepare(recipe("multi30k-transformer"), say=lambda line: None).train
     packs = PackedSampler(pairs.lengths, ROWS * TIMES, seed=1)
     indices = packs.indices_at(0)
     return pairs.batch(indices), packs.batch(pairs, indices)
 
 
-BATCHES = {"full rows": full_rows, "real sentences": real_sentences}
+BATCHES = {"full sequences": full_sequences, "real sentences": real_sentences}
 
 
 def is_full(side: Sequences) -> bool:
-    """Whether there is no padding, so that nobody needs a mask: known from the shape, which is that of `full_rows`."""
+    """Whether there is no padding, so that no mask is needed: only `full_sequences` has this shape."""
     return tuple(side.values.shape) == (ROWS, TIMES)
 
 
 class TorchTransformer(nn.Module):
-    """nn.Transformer with the table of vectors and the tied output that it leaves to its users."""
+    """nn.Transformer with an embedding and a tied output layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,16 +95,16 @@ class TorchTransformer(nn.Module):
         for side in (batch.source, batch.target):
             embedded.append(self.table(side.values) * WIDTH**0.5 + self.positions.weight[: side.values.size(1)])
         times = batch.target.values.size(1)
-        future = torch.ones(times, times, dtype=torch.bool, device=embedded[1].device).triu(1)
-        hidden_source = None if is_full(batch.source) else ~batch.source.valid
-        masks = {"src_key_padding_mask": hidden_source, "memory_key_padding_mask": hidden_source}
-        hidden = self.stack(*embedded, tgt_mask=future, tgt_is_causal=True, **masks)
+        causal_mask = torch.ones(times, times, dtype=torch.bool, device=embedded[1].device).triu(1)
+        padding = None if is_full(batch.source) else ~batch.source.valid
+        masks = {"src_key_padding_mask": padding, "memory_key_padding_mask": padding}
+        hidden = self.stack(*embedded, tgt_mask=causal_mask, tgt_is_causal=True, **masks)
         logits = hidden @ self.table.weight.T
         return nn.functional.cross_entropy(logits.flatten(0, 1), batch.labels.flatten())
 
 
 class Marian(nn.Module):
-    """Hugging Face's Marian of the same shape."""
+    """Hugging Face's Marian of the same size."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,14 +123,14 @@ class Marian(nn.Module):
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean cross-entropy of the next tokens."""
-        fed = {"input_ids": batch.source.values, "decoder_input_ids": batch.target.values}
+        inputs = {"input_ids": batch.source.values, "decoder_input_ids": batch.target.values}
         if not is_full(batch.source):
-            fed["attention_mask"] = batch.source.valid.long()
-        return self.model(**fed, labels=batch.labels, use_cache=False).loss
+            inputs["attention_mask"] = batch.source.valid.long()
+        return self.model(**inputs, labels=batch.labels, use_cache=False).loss
 
 
 def peer(model: Any) -> tuple[Step, Step]:
-    """A training step as people write it: autocast, compiled forward, clip, fused AdamW; and the same as one graph."""
+    """The usual training step (autocast, compiled forward pass, clipping, fused AdamW), and the step as a CUDA graph."""
     model = model.cuda().train()
     weights = list(model.parameters())
     optimizer = torch.optim.AdamW(weights, lr=torch.tensor(1e-4, device="cuda"), fused=True, capturable=True)
@@ -149,32 +149,32 @@ def peer(model: Any) -> tuple[Step, Step]:
 
 
 SEQ2SEE = {"seq2see": False, "seq2see, compiled": True}
-"""Ourselves, and whether blocks are compiled; if they are not, the slopes of weights are computed beside the rest."""
+"""seq2see without and with torch.compile; uncompiled, weight gradients are computed on a side stream."""
 
 
 def seq2see_step(compiled: bool) -> tuple[Step, Step]:
-    """Our own Transformer of the same shape."""
+    """The step of seq2see's Transformer of the same size."""
     stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.1, norm_order="post")
     settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
     return seq2see_steps(fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1), NextToken(), compiled)
 
 
 def seq2see_steps(model: nn.Module, objective: Objective, compiled: bool = False) -> tuple[Step, Step]:
-    """A model's step by our own trainer: launched kernel by kernel, and as it runs by default."""
+    """The step of seq2see's trainer: without a CUDA graph, and by default."""
     training = Training(precision="bf16", compile=compiled, max_grad_norm=1.0, steps=10_000, learning_rate=1e-4)
     trainer = Trainer(model, objective, training, torch.device("cuda"))
     trainer.model.train()
 
-    def launch(batch: Batch) -> Tensor:
+    def graphed_step(batch: Batch) -> Tensor:
         trainer.enqueue(batch)
         return trainer.pending_steps.pop().metrics
 
-    return trainer._step, launch
+    return trainer._step, graphed_step
 
 
 def tokens_per_second(step: Step, data: Batch) -> tuple[float, float]:
-    """Median and spread (largest less smallest, as a share) over rounds of steps."""
-    tokens = int(data.asked.sum())
+    """Median and relative range of tokens per second over rounds of steps."""
+    tokens = int(data.label_mask.sum())
     rates = []
     for number in range(1 + ROUNDS):
         torch.cuda.synchronize()
@@ -191,20 +191,20 @@ PEERS = {"Hugging Face Marian": Marian, "nn.Transformer": TorchTransformer}
 
 
 def modes_of(name: str) -> tuple[str, ...]:
-    """How a step is taken: as one graph, and kernel by kernel, which nobody does who need not."""
-    seq2see_step = {"seq2see": ("one CUDA graph",), "seq2see, compiled": (GRAPH,)}
-    return seq2see_step.get(name, (GRAPH, "compiled"))
+    """The measured modes of a step: one CUDA graph, and for the peers also without a graph."""
+    seq2see_modes = {"seq2see": ("one CUDA graph",), "seq2see, compiled": (GRAPH,)}
+    return seq2see_modes.get(name, (GRAPH, "compiled"))
 
 
 def measure(about: dict[str, Any], steps: tuple[Step, Step], data: Batch) -> None:
-    """The process of one of us on one batch: compile, say so, wait for one's turn, and say how fast both ways are."""
+    """The process of one model on one batch: compile, print "ready", read a line, and print the speed of all modes."""
     plain, graphed = steps
-    # The graph first: torch remembers on which stream a gradient was first added up, and records on another.
+    # The graph first: torch accumulates a gradient on the stream of its first use, and captures on another stream.
     steps_by_mode = dict(zip(modes_of(about["name"]), (graphed, plain), strict=False))
     for mode in list(steps_by_mode):
         try:
             steps_by_mode[mode](data)
-        except Exception as error:  # a peer may not take graphs: that is a result too
+        except Exception as error:  # a peer may not support CUDA graphs, which is a result, too
             print(about, mode, repr(error)[:300], file=sys.stderr)
             del steps_by_mode[mode]
     print("ready", flush=True)
@@ -212,13 +212,15 @@ def measure(about: dict[str, Any], steps: tuple[Step, Step], data: Batch) -> Non
     rows = []
     for mode, step in steps_by_mode.items():
         rate, relative_range = tokens_per_second(step, data)
-        rows.append({**about, "how": mode, "value": round(rate), "spread": round(relative_range, 3)})
+        rows.append({**about, "mode": mode, "value": round(rate), "relative_range": round(relative_range, 3)})
     print(json.dumps(rows), flush=True)
 
 
 def run_in_turns(cases: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:
-    """The rows of all cases (a script and its words), each in a process of its own: nobody inherits the compiler's
-    state. All compile at once, and then one after the other is measured while the rest sleep."""
+    """The rows of all cases (a script and its arguments), each in a new process, so that no compiler state is shared.
+
+    All processes compile concurrently; then they are measured one after another while the others wait.
+    """
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     running = [subprocess.Popen([sys.executable, *case], **pipes) for case in cases]
     for process in running:
@@ -226,30 +228,31 @@ def run_in_turns(cases: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:
             pass
     rows = []
     for process in running:
-        said, _ = process.communicate("go\n")
-        rows += json.loads(said.splitlines()[-1]) if process.returncode == 0 else []
+        output, _ = process.communicate("go\n")
+        rows += json.loads(output.splitlines()[-1]) if process.returncode == 0 else []
         print(json.dumps(rows[-2:]), flush=True)
     return rows
 
 
 def add_ratios(rows: list[dict[str, Any]]) -> None:
-    """How many times faster we are, each way, than the best of the others in each of theirs."""
+    """The speed of seq2see in each mode, relative to the fastest peer in each of its modes."""
     for row in [row for row in rows if row["name"] in SEQ2SEE]:
         for key, mode in (("to_compiled", "compiled"), ("to_graphed", GRAPH)):
-            others = [o for o in rows if o["name"] not in SEQ2SEE and (o["cell"], o["how"]) == (row["cell"], mode)]
-            row[key] = round(row["value"] / max(other["value"] for other in others), 2) if others else None
+            peers = [each for each in rows if each["name"] not in SEQ2SEE and each["mode"] == mode]
+            values = [each["value"] for each in peers if each["benchmark"] == row["benchmark"]]
+            row[key] = round(row["value"] / max(values), 2) if values else None
 
 
 def main() -> None:
-    rows = run_in_turns([(__file__, name, cell) for cell in BATCHES for name in (*PEERS, *SEQ2SEE)])
+    rows = run_in_turns([(__file__, name, benchmark) for benchmark in BATCHES for name in (*PEERS, *SEQ2SEE)])
     add_ratios(rows)
     write_json(RESULTS, {"environment": describe_machine(), "command": "python benchmarks/train_gpu.py", "rows": rows})
 
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        name, cell = sys.argv[1:]
+        name, benchmark = sys.argv[1:]
         steps = peer(PEERS[name]()) if name in PEERS else seq2see_step(SEQ2SEE[name])
-        measure({"cell": cell, "name": name}, steps, BATCHES[cell]()[name not in PEERS].to("cuda"))
+        measure({"benchmark": benchmark, "name": name}, steps, BATCHES[benchmark]()[name not in PEERS].to("cuda"))
     else:
         main()

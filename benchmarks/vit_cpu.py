@@ -1,15 +1,15 @@
-"""A ViT of CIFAR's size on two CPU cores, beside timm's, vit-pytorch's and Hugging Face's: training, and forward.
+"""A ViT of CIFAR's size on two CPU cores, compared with timm, vit-pytorch and Hugging Face: training, and forward.
 
 python benchmarks/vit_cpu.py        writes results/vit_cpu.json; takes about six minutes
 
-needs `transformers`, and in PYTHONPATH the wheels of the other peers, which pip leaves packed and nobody installs:
+needs `transformers`, and in PYTHONPATH the wheels of the other peers, which are not installed:
 
 pip download --no-deps --dest wheels timm vit-pytorch einops
 PYTHONPATH=$(echo wheels/*.whl | tr ' ' ':') python benchmarks/vit_cpu.py
 
 32 images of 32 x 32 pixels in patches of 4 x 4, 256 wide, 8 layers, 8 heads, 10 classes, fused AdamW, clipping, no
-dropout. All are given pixels as they lie in files. Each of us is a process of its own with two threads, which sleeps
-until it is its turn; turns are short and come again and again, so that a busy minute hits all alike.
+dropout. The inputs are pixels as bytes. Each implementation has its own process with two threads, which waits while
+another is measured; the measurements alternate in short rounds, so that background load affects all equally.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ from seq2see.training.settings import Training
 RESULTS = Path(__file__).parent / "results" / "vit_cpu.json"
 ROWS, SIDE, PATCH, WIDTH, DEPTH, HEADS, CLASSES = 32, 32, 4, 256, 8, 8, 10
 THREADS, ROUNDS = 2, 15
-CELLS = {"training": 3, "forward": 6}
-"""What is measured, and how many steps a turn has: after the first the caches are one's own again."""
+BENCHMARKS = {"training": 3, "forward": 6}
+"""The benchmarks, and the number of steps per round: the first step refills the caches."""
 PRECISIONS = ("float32", "bf16")
 COLUMNS = [
-    {"key": "cell", "title": "message"},
-    {"key": "precision", "title": "numbers"},
-    {"key": "name", "title": "who"},
+    {"key": "benchmark", "title": "benchmark"},
+    {"key": "precision", "title": "precision"},
+    {"key": "name", "title": "implementation"},
     {"key": "value", "title": "images/s", "digits": 0},
-    {"key": "least", "digits": 0},
-    {"key": "most", "digits": 0},
-    {"key": "ratio", "title": "times the fastest other", "digits": 2},
+    {"key": "min", "digits": 0},
+    {"key": "max", "digits": 0},
+    {"key": "ratio", "title": "relative to the fastest peer", "digits": 2},
 ]
 
 
 class StubImporter(MetaPathFinder, Loader):
-    """Stands in for torchvision, which both packages import for what is not measured here."""
+    """Replaces torchvision, which both packages import for functions that are not measured here."""
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
         return ModuleSpec(name, self, is_package=True) if name.partition(".")[0] == "torchvision" else None
@@ -70,14 +70,14 @@ class StubImporter(MetaPathFinder, Loader):
         return MagicMock(name=spec.name, __path__=[], __spec__=spec)
 
     def exec_module(self, module: Any) -> None:
-        """There is nothing in it."""
+        """Do nothing: the module is a mock."""
 
 
 def images() -> Batch:
-    """Noise, and any labels."""
-    draws = torch.Generator().manual_seed(1)
-    pixels = torch.randint(0, 256, (ROWS, 3, SIDE, SIDE), generator=draws, dtype=torch.uint8)
-    labels = torch.randint(0, CLASSES, (ROWS, 1), generator=draws)
+    """Random pixels and labels."""
+    rng = torch.Generator().manual_seed(1)
+    pixels = torch.randint(0, 256, (ROWS, 3, SIDE, SIDE), generator=rng, dtype=torch.uint8)
+    labels = torch.randint(0, CLASSES, (ROWS, 1), generator=rng)
     return Batch(Images(pixels), None, labels, torch.arange(ROWS))
 
 
@@ -113,24 +113,24 @@ PEERS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-TORCH_MATMUL = "seq2see, torch's products"
-"""Ourselves with `training.custom_kernels=false`: else oneDNN multiplies while we learn in float32."""
+TORCH_MATMUL = "seq2see, torch matmul"
+"""seq2see with `training.custom_kernels=false`: by default, oneDNN computes the matmuls of training in float32."""
 CONFIGURATIONS = [(name, precision) for precision in PRECISIONS for name in (*PEERS, "seq2see")] + [
     (TORCH_MATMUL, "float32")
 ]
 
 
 class Peer(nn.Module):
-    """What the peers are given around them: pixels as numbers around 0, and the loss."""
+    """A peer with the normalization of pixels and the loss."""
 
     def __init__(self, name: str):
         super().__init__()
         self.model = PEERS[name]()
 
     def forward(self, batch: Batch) -> Tensor:
-        """A score for each class."""
-        scores = self.model((batch.source.values / 255 - 0.5) / 0.5)
-        return getattr(scores, "logits", scores)
+        """The logits of the classes."""
+        output = self.model((batch.source.values / 255 - 0.5) / 0.5)
+        return getattr(output, "logits", output)
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean cross-entropy of the labels."""
@@ -138,14 +138,14 @@ class Peer(nn.Module):
 
 
 def seq2see_model() -> nn.Module:
-    """Our own ViT of the same shape."""
+    """seq2see's ViT of the same size."""
     stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, activation="gelu")
     source = ImageSource(image_size=SIDE, embedding=PatchEmbeddingSettings(size=PATCH))
     return fresh_model(ModelSettings(source=source, encoder=stack, target=ImageLabel()), (0, CLASSES), "xavier", seed=1)
 
 
 def steps_of(name: str, precision: Any) -> tuple[dict[str, Callable[[Batch], Any]], nn.Module]:
-    """A training step and the way forward of one of us."""
+    """The training step and the forward pass of an implementation."""
     if name in PEERS:
         training, model = peer(Peer(name), precision)
     else:
@@ -159,21 +159,21 @@ def steps_of(name: str, precision: Any) -> tuple[dict[str, Callable[[Batch], Any
         )
         training = Trainer(model, Classification(), training_settings, CPU).train_step
 
-    # We read as `predict` does with many images.
-    reading = model if name in PEERS else pack_for_large_batches(model, precision).eval()
+    # seq2see runs the forward pass as `predict` does with many images.
+    inference_model = model if name in PEERS else pack_for_large_batches(model, precision).eval()
 
     def forward(batch: Batch) -> Tensor:
         model.eval()
         with torch.inference_mode(), autocast(CPU, precision):
-            scores = reading(batch)
+            logits = inference_model(batch)
         model.train()
-        return scores
+        return logits
 
     return {"training": training, "forward": forward}, model
 
 
 def serve_measurements(name: str, precision: str) -> None:
-    """The process of one of us: each line it is given names what to do, and it answers with images a second."""
+    """The process of one implementation: for each line on stdin with a benchmark, it prints the images per second."""
     torch.set_num_threads(THREADS)
     steps, model = steps_of(name, precision)
     data = images()
@@ -181,37 +181,38 @@ def serve_measurements(name: str, precision: str) -> None:
         step(data)
     print(sum(weight.numel() for weight in model.parameters()), flush=True)
     for line in sys.stdin:
-        cell = line.strip()
+        benchmark = line.strip()
         began = time.perf_counter()
-        for _ in range(CELLS[cell]):
-            steps[cell](data)
-        print(CELLS[cell] * ROWS / (time.perf_counter() - began), flush=True)
+        for _ in range(BENCHMARKS[benchmark]):
+            steps[benchmark](data)
+        print(BENCHMARKS[benchmark] * ROWS / (time.perf_counter() - began), flush=True)
 
 
 def measure() -> list[dict[str, Any]]:
-    """Rows of all: the median of all turns, the least and the most."""
+    """Rows of all implementations: the median, the minimum and the maximum over all rounds."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     running = {each: subprocess.Popen([sys.executable, __file__, *each], **pipes) for each in CONFIGURATIONS}
     weights = {each: int(process.stdout.readline()) for each, process in running.items()}
     rates: dict[tuple[str, str, str], list[float]] = {}
     for _ in range(ROUNDS):
-        for cell in CELLS:
+        for benchmark in BENCHMARKS:
             for each, process in running.items():
-                process.stdin.write(f"{cell}\n")
+                process.stdin.write(f"{benchmark}\n")
                 process.stdin.flush()
-                rates.setdefault((cell, *each), []).append(float(process.stdout.readline()))
+                rates.setdefault((benchmark, *each), []).append(float(process.stdout.readline()))
     for process in running.values():
         process.communicate()
     rows = []
-    for cell in CELLS:
+    for benchmark in BENCHMARKS:
         for name, precision in sorted(CONFIGURATIONS, key=lambda each: PRECISIONS.index(each[1])):
-            if (cell, name) == ("forward", TORCH_MATMUL):
+            if (benchmark, name) == ("forward", TORCH_MATMUL):
                 continue
-            each = rates[cell, name, precision]
-            best = max(statistics.median(rates[cell, other, precision]) for other in PEERS)
+            each = rates[benchmark, name, precision]
+            best = max(statistics.median(rates[benchmark, peer_name, precision]) for peer_name in PEERS)
             rows.append(
-                {"cell": cell, "precision": precision, "name": name, "value": round(statistics.median(each), 1)}
-                | {"least": round(min(each), 1), "most": round(max(each), 1)}
+                {"benchmark": benchmark, "precision": precision, "name": name}
+                | {"value": round(statistics.median(each), 1)}
+                | {"min": round(min(each), 1), "max": round(max(each), 1)}
                 | {"ratio": round(statistics.median(each) / best, 3), "weights": weights[name, precision]}
                 | {"all": [round(rate, 1) for rate in each]}
             )
@@ -222,8 +223,8 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         serve_measurements(*sys.argv[1:])
     else:
-        found = measure()
-        for row in found:
+        rows = measure()
+        for row in rows:
             print(json.dumps(row))
         about = {"environment": describe_machine(), "command": "python benchmarks/vit_cpu.py"}
-        write_json(RESULTS, about | {"columns": COLUMNS, "rows": found})
+        write_json(RESULTS, about | {"columns": COLUMNS, "rows": rows})

@@ -1,11 +1,10 @@
-"""ViT-B/16 on one GPU, beside timm's and Hugging Face's: training steps, the way forward alone, and memory.
+"""ViT-B/16 on one GPU, compared with timm and Hugging Face: training steps, the forward pass, and memory.
 
 python benchmarks/vit_gpu.py        writes results/vit_gpu.json; needs a GPU, `timm` and `transformers`
 
-128 images of 224 x 224 pixels, 1,000 classes, bf16, fused AdamW, clipping. Peers are compiled, kernel by kernel and
-as one CUDA graph as well; we train uncompiled, and are compiled on the way forward alone. All are given pixels as they
-lie in files, and make numbers around 0 of them. Memory is the most that a training step has ever held at once, launched
-kernel by kernel, in MiB.
+128 images of 224 x 224 pixels, 1,000 classes, bf16, fused AdamW, clipping. Peers are compiled, without and with a CUDA
+graph; seq2see trains uncompiled, and its forward pass is compiled. The inputs are pixels as bytes, which each model
+normalizes. Memory is the peak of a training step without a CUDA graph, in MiB.
 """
 
 from __future__ import annotations
@@ -34,22 +33,22 @@ ROWS, SIDE, PATCH, WIDTH, DEPTH, HEADS, CLASSES = 128, 224, 16, 768, 12, 12, 100
 
 
 def images() -> Batch:
-    """Noise, and any labels."""
-    draws = torch.Generator().manual_seed(1)
-    pixels = torch.randint(0, 256, (ROWS, 3, SIDE, SIDE), generator=draws, dtype=torch.uint8)
-    labels = torch.randint(0, CLASSES, (ROWS, 1), generator=draws)
+    """Random pixels and labels."""
+    rng = torch.Generator().manual_seed(1)
+    pixels = torch.randint(0, 256, (ROWS, 3, SIDE, SIDE), generator=rng, dtype=torch.uint8)
+    labels = torch.randint(0, CLASSES, (ROWS, 1), generator=rng)
     return Batch(Images(pixels), None, labels, torch.arange(ROWS)).to("cuda")
 
 
 class Peer(nn.Module):
-    """What both peers share: numbers of pixels, and the loss."""
+    """A peer with the normalization of pixels and the loss."""
 
     def logits(self, batch: Batch) -> Tensor:
-        """A score for each class."""
-        return self.scores((batch.source.values / 255 - 0.5) / 0.5)
+        """The logits of the classes."""
+        return self.forward_pixels((batch.source.values / 255 - 0.5) / 0.5)
 
-    def scores(self, numbers: Tensor) -> Tensor:
-        """The same from numbers around 0."""
+    def forward_pixels(self, pixels: Tensor) -> Tensor:
+        """The logits of the classes from normalized pixels."""
         raise NotImplementedError
 
     def loss(self, batch: Batch) -> Tensor:
@@ -67,9 +66,9 @@ class Timm(Peer):
         shape = {"patch_size": PATCH, "embed_dim": WIDTH, "depth": DEPTH, "num_heads": HEADS, "num_classes": CLASSES}
         self.model = VisionTransformer(img_size=SIDE, **shape)
 
-    def scores(self, numbers: Tensor) -> Tensor:
-        """A score for each class."""
-        return self.model(numbers)
+    def forward_pixels(self, pixels: Tensor) -> Tensor:
+        """The logits of the classes."""
+        return self.model(pixels)
 
 
 class HuggingFace(Peer):
@@ -84,16 +83,16 @@ class HuggingFace(Peer):
         dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
         self.model = ViTForImageClassification(ViTConfig(**shape, **size, **dropout, attn_implementation="sdpa"))
 
-    def scores(self, numbers: Tensor) -> Tensor:
-        """A score for each class."""
-        return self.model(numbers).logits
+    def forward_pixels(self, pixels: Tensor) -> Tensor:
+        """The logits of the classes."""
+        return self.model(pixels).logits
 
 
 PEERS = {"timm": Timm, "Hugging Face ViT": HuggingFace}
 
 
 def seq2see_model() -> nn.Module:
-    """Our own ViT of the same shape."""
+    """seq2see's ViT of the same size."""
     stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, activation="gelu")
     source = ImageSource(image_size=SIDE, embedding=PatchEmbeddingSettings(size=PATCH))
     settings = ModelSettings(source=source, encoder=stack, target=ImageLabel())
@@ -101,41 +100,41 @@ def seq2see_model() -> nn.Module:
 
 
 def forward(model: Any) -> tuple[Step, Step]:
-    """The way forward alone, compiled; and the same as one CUDA graph."""
+    """The compiled forward pass, without and with a CUDA graph."""
     model = model.cuda().eval()
     compiled = torch.compile(model.logits if isinstance(model, Peer) else model)
 
     @torch.no_grad()
-    def scores(batch: Batch) -> Tensor:
+    def logits(batch: Batch) -> Tensor:
         with torch.autocast("cuda", dtype=torch.bfloat16):
             return compiled(batch)
 
     graph = torch.cuda.CUDAGraph()
 
-    def recorded(batch: Batch) -> Tensor:
-        if not recorded.ready:
+    def graphed(batch: Batch) -> Tensor:
+        if not graphed.ready:
             with side_stream():
                 for _ in range(3):
-                    scores(batch)
+                    logits(batch)
             with torch.cuda.graph(graph):
-                scores(batch)
-            recorded.ready = True
+                logits(batch)
+            graphed.ready = True
         graph.replay()
 
-    recorded.ready = False
-    return scores, recorded
+    graphed.ready = False
+    return logits, graphed
 
 
-def measure(name: str, cell: str) -> None:
-    """The process of one of us: compile, say so, wait for one's turn, and say how fast both ways are."""
+def measure(name: str, benchmark: str) -> None:
+    """The process of one model: compile, print "ready", read a line, and print the speed of all modes."""
     model, data = PEERS[name]() if name in PEERS else seq2see_model(), images()
-    if cell == "training":
+    if benchmark == "training":
         plain, graphed = peer(model) if name in PEERS else seq2see_steps(model, Classification())
     else:
         plain, graphed = forward(model)
     torch.cuda.reset_peak_memory_stats()
-    # The graph first: torch remembers on which stream a gradient was first added up, and records on another.
-    steps_by_mode = dict(zip(modes_of(name if cell == "training" else "compiled"), (graphed, plain), strict=False))
+    # The graph first: torch accumulates a gradient on the stream of its first use, and captures on another stream.
+    steps_by_mode = dict(zip(modes_of(name if benchmark == "training" else "compiled"), (graphed, plain), strict=False))
     for step in steps_by_mode.values():
         step(data)
     torch.cuda.reset_peak_memory_stats()
@@ -147,8 +146,9 @@ def measure(name: str, cell: str) -> None:
     rows = []
     for mode, step in steps_by_mode.items():
         rate, relative_range = tokens_per_second(step, data)
-        rows.append({"cell": cell, "name": name, "how": mode, "value": round(rate), "spread": round(relative_range, 3)})
-    if cell == "training":
+        row = {"benchmark": benchmark, "name": name, "mode": mode, "value": round(rate)}
+        rows.append(row | {"relative_range": round(relative_range, 3)})
+    if benchmark == "training":
         rows[-1]["memory"] = round(memory)
     print(json.dumps(rows), flush=True)
 
@@ -158,7 +158,7 @@ if __name__ == "__main__":
         measure(*sys.argv[1:])
     else:
         rows = run_in_turns(
-            [(__file__, name, cell) for cell in ("training", "forward") for name in (*PEERS, "seq2see")]
+            [(__file__, name, benchmark) for benchmark in ("training", "forward") for name in (*PEERS, "seq2see")]
         )
         add_ratios(rows)
         about = {"environment": describe_machine(), "command": "python benchmarks/vit_gpu.py"}

@@ -76,14 +76,14 @@ def test_each_task_has_its_table_with_machines_and_seeds(tmp_path):
     results = tmp_path / "images.json"
     images.main(["collect", str(tmp_path / "rows"), "--results", str(results)])
     tables = json.loads(results.read_text())["tables"]
-    assert [row["recipe"] for row in tables["real"]["rows"]] == ["cifar10-vit", "fashion-mnist-hybrid"]
-    assert [row["machine"] for row in tables["real"]["rows"]] == ["GPU", "x86"]
-    assert tables["real"]["rows"][0]["seconds"] == [60.0, 60.0]
-    assert [each["title"] for each in tables["real"]["columns"]] == [
+    assert [row["recipe"] for row in tables["natural"]["rows"]] == ["cifar10-vit", "fashion-mnist-hybrid"]
+    assert [row["machine"] for row in tables["natural"]["rows"]] == ["GPU", "x86"]
+    assert tables["natural"]["rows"][0]["seconds"] == [60.0, 60.0]
+    assert [each["title"] for each in tables["natural"]["columns"]] == [
         "recipe", "change", "seeds", "weights", "steps", "seconds", "valid right %", "test right %", "machine",
     ]  # fmt: skip
-    assert tables["told"]["rows"][0]["test_exact_match"] == [97.9]
-    assert tables["drawn"]["rows"] == tables["photos"]["rows"] == []
+    assert tables["captioning"]["rows"][0]["test_exact_match"] == [97.9]
+    assert tables["synthetic"]["rows"] == tables["photos"]["rows"] == []
 
 
 def test_a_row_that_no_table_shows_is_refused(tmp_path):

@@ -120,7 +120,7 @@ def llama_settings(config: JsonConfig, suppress_tokens: tuple[int, ...]) -> Mode
 
 
 def _rope_theta(config: JsonConfig) -> float:
-    """The base of the rotary angles: newer files store it in a table, which may also scale the angles (not supported)."""
+    """The base of the rotary angles: newer files store it in a table; a scaling of the angles is not supported."""
     rope = config.table("rope_parameters") or config.table("rope_scaling")
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":

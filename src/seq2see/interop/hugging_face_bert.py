@@ -116,7 +116,7 @@ def _config(settings: ModelSettings, size: int, labels: tuple[str, ...]) -> dict
 
 
 def _write_tokenizer(text: Tokenizer, folder: Path, max_length: int) -> None:
-    """Write the tokenizer; one that seq2see trained adds <bos> and <eos> to each text, a pretrained one is unchanged."""
+    """Write the tokenizer; one of seq2see adds <bos> and <eos> to each text, a pretrained one is unchanged."""
     text.save(folder / "tokenizer.json")
     names = dict(
         zip(("pad", "cls", "sep", "unk"), (text.token_name(number) for number in _special_ids(text)), strict=True)

@@ -86,7 +86,7 @@ class StepGraph(nn.Module):
 def _block(
     block: Any, hidden_states: Tensor, valid: Tensor, past: list[Tensor], memory: list[Tensor], masks: Any
 ) -> Any:
-    """One block of the decoder, which concatenates the past and the new keys and values instead of writing to a cache."""
+    """One block of the decoder, which concatenates past and new keys and values instead of writing to a cache."""
     next_past: list[Tensor] = []
     attention_mask, cross_attention_mask = masks
 

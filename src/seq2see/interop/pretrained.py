@@ -198,7 +198,7 @@ def _special_id(config: JsonConfig, name: str, size: int) -> int | None:
 
 
 def _bos_id(tokenizer: dict[str, Any], vocabulary: dict[str, int]) -> int | None:
-    """The token before every text in training: the one that its tokenizer adds, or else the end of the previous text."""
+    """The first token of every training text: the one that its tokenizer adds, or else the end of the previous text."""
     processor = tokenizer.get("post_processor") or {}
     for each in [processor, *processor.get("processors", [])]:
         first = each.get("single", [{}])[0] if each.get("type") == "TemplateProcessing" else {}

@@ -124,7 +124,8 @@ def fold_normalization(
 ) -> tuple[Float[Tensor, "width patch"], Float[Tensor, "width"]]:
     """The patch projection for pixels 2 x - 1, from one for pixels (x - mean) / std, with x between 0 and 1.
 
-    With y = 2 x - 1 (`layers.patches.PixelNormalization`), (x - mean) / std = y / (2 std) + (1/2 - mean) / std, by channel.
+    By channel, with y = 2 x - 1 (`layers.patch_embedding.PixelNormalization`):
+    (x - mean) / std = y / (2 std) + (1/2 - mean) / std.
     """
     by_channel = weight.unflatten(1, (len(mean), -1)).double()
     means, stds = (torch.tensor(numbers, dtype=torch.float64)[:, None] for numbers in (mean, std))
