@@ -136,7 +136,7 @@ def forward_and_backward(
 
 
 def residuals() -> Iterator[dict[str, Any]]:
-    """Post-norm of a translator: norm(x + dropout(f)), width 512. Pre-norm of GPT-2: norm(x) and x itself, width 768."""
+    """Post-norm of a translator: norm(x + dropout(f)), width 512. Pre-norm of GPT-2: norm(x) and x, width 768."""
     for case, rows, width in (("dropout, add, norm", 8192, 512), ("norm and residual stream", 16_384, 768)):
         weight, bias = (torch.randn(width, device="cuda").requires_grad_() for _ in range(2))
         if "dropout" in case:

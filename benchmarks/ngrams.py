@@ -4,8 +4,8 @@
     python benchmarks/ngrams.py "..."    the same, with a note on other load of the machine
 
 Penn Treebank: the words of its files, and every line end is a word, as is the usual convention: 82,430 predictions
-on the test file, 3,761 of them line ends. The text is one sequence, so the context of the first words of a line is the end
-of the previous line. Shakespeare: characters, the last tenth of the plays.
+on the test file, 3,761 of them line ends. The text is one sequence, so the context of the first words of a line is the
+end of the previous line. Shakespeare: characters, the last tenth of the plays.
 """
 
 from __future__ import annotations

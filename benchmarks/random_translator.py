@@ -1,8 +1,8 @@
 """A translator with random weights for speed benchmarks: real sentences, and outputs of realistic lengths.
 
 Only the probability of <eos> is fitted, by least squares: after about two tokens per source word, <eos> becomes the
-most probable token. So the outputs of a batch end at different times, as those of a trained model do, and every engine with
-these weights does the same amount of work.
+most probable token. So the outputs of a batch end at different times, as those of a trained model do, and every engine
+with these weights does the same amount of work.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.logits_processors import Forbid
+from seq2see.decoding.hypotheses import History
 from seq2see.decoding.samplers import GreedySampler
 from seq2see.decoding.settings import Decoding
 from seq2see.models.build import fresh_model
@@ -95,7 +95,7 @@ def fit_eos(model: Seq2Seq, sources: list[list[int]]) -> None:
     head.weight[EOS] = 0
     hidden = hidden_states(model, source)
     head.weight *= LOGIT_SCALE / (hidden[0] @ head.weight.T).std()
-    times = torch.arange(hidden.size(1)) - 2.0 * source.lengths[:, None]  # 0 at the position where the output should end
+    times = torch.arange(hidden.size(1)) - 2.0 * source.lengths[:, None]  # 0 at the end of the output
     flat = torch.cat([hidden.flatten(0, 1), torch.ones(times.numel(), 1)], dim=1)
     ramp = torch.linalg.lstsq(flat, times.flatten()[:, None]).solution.flatten()
     best = (hidden @ head.weight.T).amax(dim=-1).mean()
@@ -109,9 +109,14 @@ def fit_eos(model: Seq2Seq, sources: list[list[int]]) -> None:
             high = (low + high) / 2
 
 
+def suppress_eos(history: History, scores: Tensor) -> Tensor:
+    """A logits processor with which no output ends."""
+    return scores.index_fill(1, torch.tensor([EOS]), -torch.inf)
+
+
 def hidden_states(model: Seq2Seq, source: Sequences) -> Tensor:
     """The hidden states (row, time, width) of greedy decoding without <eos>."""
-    answers = decode(model, source, GreedySampler(), Limits(MAX_NEW_TOKENS), [Forbid((EOS,))])  # type: ignore[arg-type]
+    answers = decode(model, source, GreedySampler(), Limits(MAX_NEW_TOKENS), [suppress_eos])  # type: ignore[arg-type]
     tokens = torch.tensor([[BOS, *row[0].tokens[:-1]] for row in answers])
     target = Sequences(tokens, torch.full((tokens.size(0),), tokens.size(1)))
     labels = torch.full_like(tokens, IGNORE_INDEX)

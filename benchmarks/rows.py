@@ -6,8 +6,8 @@ python benchmarks/rows.py score RUN RUN --out FOLDER                          sc
 python benchmarks/rows.py table FOLDER --results benchmarks/results/g2p.json  all rows as one table
 
 Any recipe for texts, images or videos works; the metrics of test are those of `seq2see eval`, and those of valid are
-the validation metrics of training. Rows are independent of each other, so many can be measured concurrently (with --shared,
-which leaves out the training time); an existing row is not measured again.
+the validation metrics of training. Rows are independent of each other, so many can be measured concurrently (with
+--shared, which leaves out the training time); an existing row is not measured again.
 """
 
 from __future__ import annotations

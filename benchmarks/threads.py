@@ -4,8 +4,8 @@
     python benchmarks/threads.py quick    a part of it; nothing is stored
 
 OpenMP's threads spin at every barrier, because the other threads may arrive soon. If every core has a thread, one
-other busy process is enough to delay each barrier until the scheduler switches. Workers with one thread each have no barriers.
-`core/worker_pool.py` and `cli/__init__.py` apply these results.
+other busy process is enough to delay each barrier until the scheduler switches. Workers with one thread each have no
+barriers. `core/worker_pool.py` and `cli/__init__.py` apply these results.
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ def time_decoding(shape: str, count: int, configuration: str) -> float:
     kind, workers, _, threads = configuration.split()
     torch.set_num_threads(int(threads))
     engine = TorchEngine(transformer(*SHAPES[shape]))
-    arrangement = ThreadLayout(int(workers), int(threads))
-    WorkerPool.choose_layout = lambda pool, items, exact=False: arrangement  # type: ignore[method-assign,assignment]
-    engine.use_optimized = lambda asked: kind == "native"  # type: ignore[method-assign,assignment]
+    layout = ThreadLayout(int(workers), int(threads))
+    WorkerPool.choose_layout = lambda pool, items, exact=False: layout  # type: ignore[method-assign,assignment]
+    engine.use_optimized = lambda request: kind == "native"  # type: ignore[method-assign,assignment]
     sources = [[5 + (7 * row + place) % 900 for place in range(15)] + [2] for row in range(count)]
-    asked = GenerationRequest(sources, range(count), Decoding(max_new_tokens=20, min_new_tokens=19))
-    engine.generate(asked, lambda done: None)
+    request = GenerationRequest(sources, range(count), Decoding(max_new_tokens=20, min_new_tokens=19))
+    engine.generate(request, lambda done: None)
     repeats = SENTENCES if count == 1 else 1
     began = time.monotonic()
     for _ in range(repeats):
-        engine.generate(asked, lambda done: None)
+        engine.generate(request, lambda done: None)
     return (time.monotonic() - began) / repeats
 
 

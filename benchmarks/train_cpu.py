@@ -4,9 +4,9 @@ python benchmarks/train_cpu.py            writes results/train_cpu.json; needs `
 python benchmarks/train_cpu.py small      one size; the other rows stay as they are
 
 All models have the same architecture (post-norm, one embedding for source, target and output), the same 64 pairs of 5
-to 40 tokens from Multi30k (SEQ2SEE_DATA; from the pocket corpus without it), dropout 0.1, clipping and fused AdamW. There
-are two batches: pairs in random order, and pairs of similar length with little padding. The measurements of all models
-alternate in short rounds, so that background load affects all equally.
+to 40 tokens from Multi30k (SEQ2SEE_DATA; from the pocket corpus without it), dropout 0.1, clipping and fused AdamW.
+There are two batches: pairs in random order, and pairs of similar length with little padding. The measurements of all
+models alternate in short rounds, so that background load affects all equally.
 """
 
 from __future__ import annotations

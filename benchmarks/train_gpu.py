@@ -130,7 +130,7 @@ class Marian(nn.Module):
 
 
 def peer(model: Any) -> tuple[Step, Step]:
-    """The usual training step (autocast, compiled forward pass, clipping, fused AdamW), and the step as a CUDA graph."""
+    """The usual training step (autocast, compiled forward, clipping, fused AdamW), and the step as a CUDA graph."""
     model = model.cuda().train()
     weights = list(model.parameters())
     optimizer = torch.optim.AdamW(weights, lr=torch.tensor(1e-4, device="cuda"), fused=True, capturable=True)

@@ -102,7 +102,8 @@ def settings_page(translate: Translate) -> str:
         rows = list(_rows(cls, translate))
         if rows:
             lines += [
-                f"| {translate('setting')} | {translate('values')} | {translate('default')} | {translate('what it does')} |"
+                f"| {translate('setting')} | {translate('values')} | "
+                f"{translate('default')} | {translate('what it does')} |"
             ]
             lines += ["|---|---|---|---|", *rows, ""]
     return "\n".join(lines[:-1]) + "\n"

@@ -201,7 +201,7 @@ def stale_images() -> list[Path]:
 
 
 def draw_images(paths: Sequence[Path]) -> None:
-    """Draw these images again. The bytes depend on fonts and versions, so each image stores a fingerprint of its data."""
+    """Draw these images again. The bytes depend on fonts and versions, so an image stores a fingerprint of its data."""
     from seq2see.inspection.length_plot import draw_lengths
 
     for name, file in IMAGES.items():

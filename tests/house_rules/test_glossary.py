@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from source_tree import PACKAGE, ROOT, defined_names, modules, project_files, tables
@@ -56,7 +57,7 @@ def words_of(name: str) -> list[str]:
 def is_banned(name: str) -> bool:
     """Whether a name, or a word or two that it is made of, should be another."""
     plain = words_of(name)
-    pairs = ["_".join(pair) for pair in zip(plain, plain[1:], strict=False)]
+    pairs = ["_".join(pair) for pair in pairwise(plain)]
     return "_".join(plain) in BANNED or any(word in BANNED for word in (*plain, *pairs))
 
 

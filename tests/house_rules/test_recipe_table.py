@@ -25,7 +25,7 @@ EXCUSED = {
     "Label.pooling": "what pretrained weights were trained with, and what stock transformers can open",
     "Tags.word_pooling": "what pretrained weights were trained with, and what stock transformers can open",
     "EmbeddingTarget.*": "pretrained weights without a head",
-    "Augmentation.repeats": "for datasets that are slow to read; those of the recipes lie in the memory of the model's device",
+    "Augmentation.repeats": "for datasets that are slow to read; those of the recipes are in memory",
     "AdamW.layer_decay": "for weights that have learned before, as `pretrained` gives them",
     "UserPairs.*": "about files of the user",
     "UserLabeledTexts.*": "about files of the user",

@@ -1,4 +1,4 @@
-"""BERT folders as a user meets them: masked tokens are filled, texts get vectors, and what does not fit is reported by name."""
+"""BERT folders: masked tokens are predicted, texts get embeddings, and errors name what does not fit."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_models_without_embeddings_are_refused(body, tmp_path, capsys):
     assert run(["embed", str(tmp_path / "gpt2"), "the cat"]) == 2
     assert "this is a generative model" in capsys.readouterr().err
     assert run(["embed", str(body), *["the cat"] * 21]) == 2
-    assert "--out vectors.npy" in capsys.readouterr().err
+    assert "--out embeddings.npy" in capsys.readouterr().err
     assert run(["embed", str(body), "the cat", "--out", "v.csv"]) == 2
     assert ".npy" in capsys.readouterr().err
     assert run(["predict", str(body), "the cat"]) == 2
@@ -205,7 +205,7 @@ def test_a_text_with_several_labels_is_refused(tmp_path):
     with pytest.raises(UserError, match="3 rows for labels"):
         read_pretrained(tmp_path / "it")
     change_config(tmp_path / "it", id2label={"0": "good", "1": "so-so", "worst": "bad"})
-    with pytest.raises(UserError, match=r"has the key 'worst', which is not the index.*Number the labels from 0 to 2\."):
+    with pytest.raises(UserError, match=r"has the key 'worst', .*Number the labels from 0 to 2\."):
         read_pretrained(tmp_path / "it")
     change_config(tmp_path / "it", id2label=["good", "so-so", "bad"])
     with pytest.raises(UserError, match=r"'id2label' is \['good', 'so-so', 'bad'\], but it should be a table"):

@@ -219,7 +219,8 @@ def test_the_way_of_decoding_goes_along(tmp_path):
 
 def test_sampling_goes_along():
     generation = generation_json(Decoding(max_new_tokens=9, do_sample=True, temperature=0.5, top_k=7, top_p=0.9), 0)
-    assert (generation["do_sample"], generation["temperature"], generation["top_k"], generation["top_p"]) == (True, 0.5, 7, 0.9)
+    names = ("do_sample", "temperature", "top_k", "top_p")
+    assert tuple(generation[name] for name in names) == (True, 0.5, 7, 0.9)
 
 
 @pytest.mark.parametrize(
@@ -246,4 +247,5 @@ def test_config_names_the_layout_and_the_start(tmp_path):
     write_seq2seq(trained_translator("pre"), tmp_path / "hf")
     config = json.loads((tmp_path / "hf" / "config.json").read_text())
     size = len(trained_translator("pre").tokenizers.source)
-    assert (config["model_type"], config["decoder_start_token_id"], config["eos_token_id"]) == ("pegasus", size + 1, size + 2)
+    assert config["model_type"] == "pegasus"
+    assert (config["decoder_start_token_id"], config["eos_token_id"]) == (size + 1, size + 2)

@@ -21,8 +21,7 @@ from seq2see.interop.onnx_images import check_classifier
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.recurrent import RecurrentEncoderSettings
-from seq2see.models.resnet_encoder import ConvStemSettings, ResNetSettings
-from seq2see.models.resnet_encoder import PixelEmbeddingSettings
+from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettings, ResNetSettings
 from seq2see.models.settings import EmbeddingTarget, ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.model_folder import ModelConfig, StoredModel, write_model

@@ -249,7 +249,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         "changes, message",
         [
-            ({"model_type": "roberta"}, r"model_type 'roberta' is not supported; there are gpt2, llama, bert, vit, deit\. Give"),
+            ({"model_type": "roberta"}, r"'roberta' is not supported; there are gpt2, llama, bert, vit, deit\. Give"),
             ({"model_type": "distilbert"}, r"model_type 'distilbert' is not supported"),
             ({"n_embd": None}, "no 'n_embd'"),
             ({"n_head": "three"}, "'n_head' is 'three'"),

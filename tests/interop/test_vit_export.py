@@ -18,8 +18,7 @@ from seq2see.interop.hugging_face_vit import vit_layout, write_vit
 from seq2see.interop.onnx_seq2seq import check_onnx
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
-from seq2see.models.resnet_encoder import ConvStemSettings, ResNetSettings
-from seq2see.models.resnet_encoder import PixelEmbeddingSettings
+from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettings, ResNetSettings
 from seq2see.models.settings import ImageLabel, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.model_folder import ModelConfig, StoredModel, read_model

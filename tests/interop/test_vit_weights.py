@@ -224,7 +224,8 @@ def test_attention_pooling_by_the_formula(arrays, tmp_path):
     draw = np.random.default_rng(0)
     attention, heads, size = "MAPHead_0/MultiHeadDotProductAttention_0", 3, WIDTH // 3
     shapes = {
-        "MAPHead_0/probe": (1, 1, WIDTH), f"{attention}/out/kernel": (heads, size, WIDTH), f"{attention}/out/bias": (WIDTH,),
+        "MAPHead_0/probe": (1, 1, WIDTH), f"{attention}/out/kernel": (heads, size, WIDTH),
+        f"{attention}/out/bias": (WIDTH,),
         "MAPHead_0/LayerNorm_0/scale": (WIDTH,), "MAPHead_0/LayerNorm_0/bias": (WIDTH,),
         "MAPHead_0/MlpBlock_0/Dense_0/kernel": (WIDTH, 37), "MAPHead_0/MlpBlock_0/Dense_0/bias": (37,),
         "MAPHead_0/MlpBlock_0/Dense_1/kernel": (37, WIDTH), "MAPHead_0/MlpBlock_0/Dense_1/bias": (WIDTH,),

@@ -1,4 +1,4 @@
-"""ViT and DeiT folders: our layers give what `transformers` gives, at the size that they learned from and at another."""
+"""ViT and DeiT folders: our layers give the outputs of `transformers`, at the image size of training and at another."""
 
 from __future__ import annotations
 

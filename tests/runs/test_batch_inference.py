@@ -114,7 +114,9 @@ class TestLines:
             list(lines_of_pipe(io.BytesIO(b"a\nb\xff\nc\n")).texts)
 
     def test_compressed_data_from_a_pipe_are_reported(self):
-        with pytest.raises(UserError, match=r"standard input: This is compressed with gzip. Decompress .*gunzip -c FILE"):
+        with pytest.raises(
+            UserError, match=r"standard input: This is compressed with gzip. Decompress .*gunzip -c FILE"
+        ):
             list(lines_of_pipe(io.BytesIO(gzip.compress(b"a\nb\n"))).texts)
 
     @pytest.mark.parametrize("content", [b"\xef\xbb\xbfa\r\nb\n", b"a\r\r\n\n"], ids=["a mark", "returns"])

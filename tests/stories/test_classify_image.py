@@ -287,7 +287,7 @@ def test_fine_tuning_starts_with_the_weights_of_another_run(run: RunFolder, tmp_
     weights = named_tensors(learned)
     encoder_weights = [name for name in fresh if name.startswith(("source.", "encoder."))]
     assert "source.prefix_tokens.embeddings" in encoder_weights
-    assert "source.positions.table.weight" in encoder_weights
+    assert "source.positions.embedding.weight" in encoder_weights
     assert all(torch.equal(fresh[name], weights[name]) for name in encoder_weights)
     assert evaluate(train_recipe(recipe, tmp_path / "tuned"))["test"]["examples"] == few_drawn_images
 

@@ -125,7 +125,7 @@ class TestTables:
         table = metrics_table([one, two])
         assert table["rows"][0]["test_word_error_rate"] == [20.5, 21.5]
         titles = [column["title"] for column in table["columns"]]
-        assert "test words wrong %" in titles
+        assert "test word error rate %" in titles
         assert not any("decoding" in title or "valid" in title for title in titles)
 
     def test_rows_are_added_to_a_results_file_and_replace_older_ones(self, tmp_path, capsys):
@@ -197,7 +197,7 @@ class TestFiles:
 
         monkeypatch.setattr(row_files, "train_recipe", never)
         row_command.main(arguments)
-        assert "there already" in capsys.readouterr().out
+        assert "exists already" in capsys.readouterr().out
         (out / f"{made.name}.json").unlink()
         row_command.main([*arguments, "--shared"])  # the run exists without its row file; its time is unknown
         (shared,) = read_rows(out)

@@ -127,7 +127,7 @@ def test_settings_without_effect_are_refused_at_prediction(run: RunFolder, tmp_p
         make_ensemble([run, run], tmp_path / "both")
     with pytest.raises(UserError, match="not evaluated yet"):
         compare(run, run)
-    with pytest.raises(UserError, match="no decoding"):
+    with pytest.raises(UserError, match="no effect"):
         evaluate(run, num_beams=4)
 
 

@@ -80,7 +80,7 @@ def test_each_task_has_its_table_with_machines_and_seeds(tmp_path):
     assert [row["machine"] for row in tables["natural"]["rows"]] == ["GPU", "x86"]
     assert tables["natural"]["rows"][0]["seconds"] == [60.0, 60.0]
     assert [each["title"] for each in tables["natural"]["columns"]] == [
-        "recipe", "change", "seeds", "weights", "steps", "seconds", "valid right %", "test right %", "machine",
+        "recipe", "change", "seeds", "weights", "steps", "seconds", "valid accuracy %", "test accuracy %", "machine",
     ]  # fmt: skip
     assert tables["captioning"]["rows"][0]["test_exact_match"] == [97.9]
     assert tables["synthetic"]["rows"] == tables["photos"]["rows"] == []

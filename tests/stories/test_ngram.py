@@ -204,7 +204,7 @@ def test_a_text_shorter_than_the_order_is_refused(tmp_path: Path):
 
 def test_a_text_of_one_symbol_is_refused(tmp_path: Path):
     (tmp_path / "one.txt").write_text("猫" * 200, encoding="utf-8")
-    with pytest.raises(UserError, match="only of '猫', so there is nothing to predict"):
+    with pytest.raises(UserError, match="no other character than '猫': there is nothing to predict"):
         train_recipe(resolve("ngram", [tmp_path / "one.txt"], {}), tmp_path / "run")
 
 

@@ -126,7 +126,7 @@ def test_each_task_has_its_table_in_the_order_of_its_page(tmp_path):
         "valid perplexity", "test perplexity", "test bits per character",
     ]  # fmt: skip
     assert [each["title"] for each in tables["tags"]["columns"]][-3:] == [
-        "valid right %", "test right %", "test macro F1 %",
+        "valid accuracy %", "test accuracy %", "test macro F1 %",
     ]  # fmt: skip
     assert tables["shakespeare"]["rows"] == tables["labels"]["rows"] == []
 

@@ -69,7 +69,7 @@ def test_it_generates_beyond_its_context_window(run: RunFolder):
     for _ in range(80 // 12):
         by_hand = model(by_hand, max_new_tokens=12).text
     assert text.startswith(by_hand)
-    with pytest.raises(UserError, match="at most 12 tokens each"):
+    with pytest.raises(UserError, match="limited to 12 tokens each"):
         model("the cat", max_new_tokens=13, num_beams=2, num_return_sequences=2)
 
 

@@ -189,7 +189,8 @@ def interactive(model: Model, settings: dict[str, Any], as_json: bool = False) -
     is_batch = as_json or _lines_per_input(model, settings, as_json) > 1
     more = "" if model.has_source or is_batch else f"\n{MORE} continues the last output."
     source = model.config.model.source
-    kind = f"the name of a {source.kind} file" if isinstance(source, ImageSource) else "a text"
+    article = {"image": "an", "video": "a"}
+    kind = f"the name of {article[source.kind]} {source.kind} file" if isinstance(source, ImageSource) else "a text"
     print(f"Enter {kind}; an empty line ends.{more}")
     previous = ""
     while True:

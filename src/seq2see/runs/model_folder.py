@@ -142,7 +142,9 @@ def fingerprint_of(folder: Path) -> str:
 
 def members_of(module: LanguageModel | EncoderModel | Ensemble) -> list[LanguageModel | EncoderModel]:
     """The members of an ensemble, or the single model."""
-    return [each for each in getattr(module, "trained_members", [module]) if isinstance(each, LanguageModel | EncoderModel)]
+    return [
+        each for each in getattr(module, "trained_members", [module]) if isinstance(each, LanguageModel | EncoderModel)
+    ]
 
 
 def _weights_file(number: int) -> str:

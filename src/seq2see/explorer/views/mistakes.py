@@ -82,7 +82,9 @@ def forecasts(workspace: Workspace, request: SplitRequest) -> ArrayResponse:
     evaluated = _rows(workspace, run, request.split)
     if not isinstance(run.settings.target, Series):
         raise UserError("This model does not forecast.", location=run.name, hint="Choose a run of a series.")
-    return ArrayResponse(np.array([[float(each) for each in (row.text, row.truth, row.prediction)] for row in evaluated]).T)
+    return ArrayResponse(
+        np.array([[float(each) for each in (row.text, row.truth, row.prediction)] for row in evaluated]).T
+    )
 
 
 def rows(workspace: Workspace, request: RowsRequest) -> dict[str, Any]:
