@@ -48,7 +48,7 @@ class TestBlocks:
             in diff
         )
         assert (
-            "\n+     self_attention_mask = causal_document_mask(text) if isinstance(text, PackedSequences) else causal_mask()"
+            "\n+     self_attention_mask = causal_document_mask(text) if isinstance(text, PackedSequences) else causal_"
             in diff
         )
         assert "\n          vectors = block(vectors, valid, self_attention_mask, layout)" in diff

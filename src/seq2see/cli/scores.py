@@ -177,9 +177,7 @@ def unknown_line(perplexity: dict[str, Any]) -> str:
     rate, unit = perplexity.get("unknown_rate", 0), perplexity.get("unit", "token")
     if not rate:
         return ""
-    return (
-        f"{rate:.2g} % of {unit}s are unknown: predicting <unk> is easier than the {unit}, so these scores are too good"
-    )
+    return f"{rate:.2g} % of {unit}s are unknown; <unk> is easy to predict, so these scores are too good"
 
 
 def _number(value: Any, digits: int) -> str:
