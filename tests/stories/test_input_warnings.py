@@ -79,7 +79,7 @@ def test_scores_with_unknown_tokens_have_a_warning(run: RunFolder, tmp_path: Pat
     assert evaluate(run)["perplexity"]["unknown_rate"] == pytest.approx(100 * 24 / 144)
     assert "unknown tokens %" in write_report(run).read_text(encoding="utf-8")
     assert command(["eval", str(run.path)]) == 0
-    assert "% of characters are unknown:" in capsys.readouterr().out
+    assert "% of characters are unknown;" in capsys.readouterr().out
     for text, warned in ((LINE, False), ("猫" * 30, True)):
         (tmp_path / "own.txt").write_text(text, encoding="utf-8")
         assert command(["eval", str(run.path), "--file", str(tmp_path / "own.txt")]) == 0
