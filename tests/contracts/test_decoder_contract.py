@@ -223,4 +223,4 @@ class TestSmallBatchModels(DecoderContract):
         """The interpreter runs one program after the other."""
         from seq2see.kernels import fused_linear
 
-        monkeypatch.setattr(fused_linear, "PROGRAMS", 4)
+        monkeypatch.setattr(fused_linear, "MIN_PROGRAMS", 4)

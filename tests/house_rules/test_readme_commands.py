@@ -201,12 +201,12 @@ def test_the_readme_from_its_first_command_to_its_last(workspace, capsys):
     assert made == [
         "classify-image",
         "classify-text",
-        "ngram",
         "fill",
+        "forecast",
+        "ngram",
         "pocket-gru-attention",
         "tag",
         "translate",
-        "forecast",
         "write",
     ]
     assert (workspace / "runs" / "translate" / "report.html").exists()
