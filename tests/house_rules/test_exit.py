@@ -1,4 +1,4 @@
-"""A command that is over ends at once, but for nobody who goes on afterwards; what is to be done at the end is done."""
+"""The command line exits without tearing modules down, but only after all output is flushed and all hooks have run."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def test_the_readme_from_its_first_command_to_its_last(workspace, capsys):
         if words[0] != "seq2see" or "--dry-run" in words:
             continue
         if words[1] == "explore" and "--save" not in words:
-            continue  # serves until somebody ends it, as tests/explorer/test_serve.py does
+            continue  # serves until it is stopped, as tests/explorer/test_serve.py does
         arguments = words[1:]
         if arguments[0] == "train":
             parameters = parse(arguments)

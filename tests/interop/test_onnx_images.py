@@ -77,7 +77,7 @@ for folder in map(Path, sys.argv[1:]):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """Models and where their graphs are; written by a process of its own, where nobody checks shapes meanwhile."""
+    """Models and where their graphs are; written by a process of its own, without shape checks meanwhile."""
     workspace = tmp_path_factory.mktemp("onnx")
     torch.manual_seed(0)
     models = {name: stored_model(shape) for name, shape in SHAPES.items()}

@@ -118,7 +118,7 @@ def test_names_without_their_body_are_those_of_the_first_gpt2(gpt2):
     def bare(tensors):
         for name in list(tensors):
             tensors[name.removeprefix("transformer.")] = tensors.pop(name)
-        tensors["h.0.attn.bias"] = torch.ones(1, 1, 40, 40)  # a mask, which nobody needs
+        tensors["h.0.attn.bias"] = torch.ones(1, 1, 40, 40)  # a mask that is not used
 
     with_weights(gpt2, bare)
     assert load(gpt2).score("the", " cat") == expected

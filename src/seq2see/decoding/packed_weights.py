@@ -116,7 +116,7 @@ class PackedLinearBfloat16(PackedLinearFloat32):
 
 
 class PackedLinearBfloat16LargeBatch(PackedLinearBfloat16):
-    """The same for many texts at a time, and what comes out stays rounded, as where torch casts by itself."""
+    """The bf16 linear layer for large batches: outputs stay rounded to bf16, as with autocast in torch."""
 
     usual_rows = 2048
 

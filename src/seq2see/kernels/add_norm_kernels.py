@@ -18,7 +18,7 @@ from torch import Tensor
 TILE, WARPS = 2048, 2
 """The number of elements of a tile in the forward pass, and the number of warps of a program."""
 TILE_BACKWARD, WARPS_BACKWARD, PROGRAMS = 512, 2, 1024
-"""The same in the backward pass, and the number of programs: each sums the gradients of the norm over its vectors."""
+"""Tile and warps of the backward pass, and its number of programs: each sums the gradients of the norm of its rows."""
 
 
 @triton.jit

@@ -55,7 +55,7 @@ class CatalogueEntry:
     files: tuple[File, ...]
     """The files of a data folder."""
     published: tuple[File, ...] = ()
-    """The same content in another format, such as that of the public home."""
+    """Files with the same content in another format, such as that of the public home."""
     optional: tuple[File, ...] = ()
     """Further files that are read if they exist, but not downloaded."""
     package: str = ""
