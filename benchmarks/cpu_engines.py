@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from seq2see.core.batch import Sequences
-from seq2see.sequences.tokenizers import EOS
+from seq2see.data.tokenizers.tokenizer import EOS
 
 MAX_NEW_TOKENS = 64
 """The maximum length of an output."""
@@ -116,7 +116,7 @@ class CTranslate2:
     def __init__(self, folder: Path, precision: str, layout: WorkerLayout):
         import ctranslate2
 
-        from seq2see.interop.ct2_engine import COMPUTE_TYPES
+        from seq2see.interop.ctranslate2 import COMPUTE_TYPES
 
         self.translator = ctranslate2.Translator(
             str(folder / "ct2"), device="cpu", compute_type=COMPUTE_TYPES[precision],

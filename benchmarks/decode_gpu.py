@@ -21,6 +21,8 @@ import torch
 from seq2see.core.batch import Sequences
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
+from seq2see.data.tokenizers.tokenizer import EOS, WordLevel
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.length_penalties import Average
@@ -33,8 +35,6 @@ from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import EOS, WordLevel
 
 RESULTS = Path(__file__).parent / "results" / "decode_gpu.json"
 VOCABULARY, TIMES, NEW = 32_000, 32, 32

@@ -21,6 +21,8 @@ from torch import Tensor
 from seq2see.api import resolve
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json, write_text
+from seq2see.data.generated.pocket.tense import PocketTense
+from seq2see.data.tokenizers.tokenizer import WordLevel
 from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.models.convolutional import TextCNNSettings
 from seq2see.models.settings import TokenEmbeddingSettings
@@ -32,8 +34,6 @@ from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.task_protocols import predict_all
 from seq2see.runs.text_classification import TextClassification
 from seq2see.runs.train import batches, new_trainer, train_recipe
-from seq2see.sequences.tokenizers import WordLevel
-from seq2see.sources.pocket.tense import PocketTense
 
 RESULTS = Path(__file__).parent / "results" / "embeddings.json"
 SIZES, SEEDS = (100, 400), (1, 2, 3)

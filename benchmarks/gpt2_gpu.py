@@ -28,6 +28,8 @@ from train_gpu import add_ratios, measure, peer, run_in_turns, seq2see_steps
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
+from seq2see.data.tokenizers.tokenizer import WordLevel
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.optimize import optimize_for_inference
 from seq2see.decoding.samplers import GreedySampler
@@ -39,8 +41,6 @@ from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSet
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import WordLevel
 from seq2see.training.objectives import NextToken
 
 RESULTS = Path(__file__).parent / "results" / "gpt2_gpu.json"

@@ -19,7 +19,7 @@ from row_files import Row, read_rows
 from rows import run_command_or_collect
 
 from seq2see.core.files import write_json
-from seq2see.metrics.tokenized_bleu import corpus_bleu_tokenized
+from seq2see.metrics.bleu import corpus_bleu_tokenized
 from seq2see.recipes.registry import recipe
 from seq2see.runs.prepare import read_corpus
 

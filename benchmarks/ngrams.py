@@ -23,17 +23,17 @@ from numpy.typing import NDArray
 
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
+from seq2see.data.catalogue.catalogue_texts import CatalogueText
+from seq2see.data.ngrams import NgramCounts, count_ngrams
+from seq2see.data.tokenizers.tokenizer import BOS, BPE, Characters, Whitespace
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.windows import TextDataset, split_lines
 from seq2see.metrics.zipf import zipf_slope
 from seq2see.models.ngram_lm import MAX_ORDER
 from seq2see.recipes.registry import recipe
 from seq2see.runs.ngram_training import frequencies, ngram_loss, ngram_model
 from seq2see.runs.prepare import encode, learn_tokenizers
 from seq2see.runs.recipe import Recipe
-from seq2see.sequences.ngrams import NgramCounts, count_ngrams
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import BOS, BPE, Characters, Whitespace
-from seq2see.sequences.windows import TextDataset, split_lines
-from seq2see.sources.catalogue_texts import CatalogueText
 from seq2see.training.ngram_smoothing import SMOOTHINGS
 
 RESULTS = Path(__file__).parent / "results" / "ngrams.json"

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, WordLevel
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.hypotheses import History
 from seq2see.decoding.samplers import GreedySampler
@@ -27,8 +29,6 @@ from seq2see.recipes.registry import recipe
 from seq2see.runs.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.prepare import read_corpus
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import BOS, EOS, WordLevel
 
 MAX_NEW_TOKENS, MEAN_LENGTH = 64, 25
 """The maximum and the mean number of tokens of an output."""

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from seq2see.api import train
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
-from seq2see.sources.pocket.pocket_corpus import PocketCorpus
+from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 
 LINES = 100_000
 RESULTS = Path(__file__).parent / "results" / "stream.json"

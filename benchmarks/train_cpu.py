@@ -29,14 +29,14 @@ from seq2see.core.devices import autocast, describe_machine
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.core.seeds import generator
+from seq2see.data.catalogue.catalogue import CatalogueCorpus
+from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
+from seq2see.data.pair_dataset import PairDataset
+from seq2see.data.tokenizers.tokenizer import BPE
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.pair_dataset import PairDataset
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import BPE
-from seq2see.sources.catalogue import CatalogueCorpus
-from seq2see.sources.pocket.pocket_corpus import PocketCorpus
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training

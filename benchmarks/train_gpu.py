@@ -29,12 +29,12 @@ from torch import Tensor, nn
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
+from seq2see.data.packed import PackedSampler
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.recipes.registry import recipe
 from seq2see.runs.prepare import prepare
-from seq2see.sequences.packed import PackedSampler
 from seq2see.training.cuda_graphs import GraphedCallable
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken, Objective

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seq2see.sources import corpus_files
-from seq2see.sources.catalogue import CATALOGUE
+from seq2see.data.catalogue import corpus_files
+from seq2see.data.catalogue.catalogue import CATALOGUE
 
 WriteFiles = Callable[[str, dict[str, bytes]], Path]
 

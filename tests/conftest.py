@@ -40,7 +40,7 @@ def skip_repeated_checks(request: pytest.FixtureRequest):
     repeated = folder in ("invariants", "stories", "browser") and file != "test_whole_runs.py"
     with (
         without_shape_checks() if repeated else nullcontext(),
-        nullcontext() if folder == "sources" else cached_pocket_corpus(),
+        nullcontext() if file.startswith("test_pocket_") else cached_pocket_corpus(),
     ):
         yield
 

@@ -9,8 +9,8 @@ from functools import cache
 import jaxtyping
 import pytest
 
-from seq2see.sources.examples import Example
-from seq2see.sources.pocket.pocket_corpus import PocketCorpus
+from seq2see.data.examples import Example
+from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 
 generate_splits = PocketCorpus.splits
 cached_splits = cache(generate_splits)
@@ -27,7 +27,7 @@ def without_shape_checks() -> Iterator[None]:
 
 @contextmanager
 def cached_pocket_corpus() -> Iterator[None]:
-    """Cache the pocket corpus, which takes a second to generate; tests/sources checks that it is deterministic."""
+    """Cache the pocket corpus, which takes a second to generate; tests/data checks that it is deterministic."""
 
     def splits(corpus: PocketCorpus) -> dict[str, list[Example]]:
         return {name: list(examples) for name, examples in cached_splits(corpus).items()}

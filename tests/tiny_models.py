@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
+from seq2see.data.ngrams import count_ngrams
 from seq2see.models.build import build_model, fresh_model
 from seq2see.models.convolutional import GatedCNNSettings
 from seq2see.models.language_model import LanguageModel
@@ -24,7 +25,6 @@ from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderS
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.ngrams import count_ngrams
 from seq2see.training.ngram_smoothing import SMOOTHINGS, load_levels
 
 SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 13, 8

@@ -8,6 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, missing_file
+from seq2see.data.readers.conll import UserTaggedTexts
+from seq2see.data.readers.data_kinds import UserData
+from seq2see.data.readers.number_series import UserSeries
+from seq2see.data.readers.pair_files import wrong_file_count
+from seq2see.data.readers.texts import UserTexts
+from seq2see.data.readers.user_images import UserCaptionedImages, UserCaptionedVideos, UserImages
+from seq2see.data.readers.user_pairs import UserLabeledTexts, UserPairs
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.settings import Series, Tags
 from seq2see.recipes.registry import recipe
@@ -19,13 +26,6 @@ from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, find_run
 from seq2see.runs.terminal import Terminal
 from seq2see.runs.train import train_recipe
-from seq2see.sources.conll import UserTaggedTexts
-from seq2see.sources.data_kinds import UserData
-from seq2see.sources.number_series import UserSeries
-from seq2see.sources.pair_files import wrong_file_count
-from seq2see.sources.texts import UserTexts
-from seq2see.sources.user_images import UserCaptionedImages, UserCaptionedVideos, UserImages
-from seq2see.sources.user_pairs import UserLabeledTexts, UserPairs
 
 Data = str | Path | Sequence[str | Path]
 

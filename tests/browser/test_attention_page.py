@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from page_data import link_state, view_data, wait_until
 
+from seq2see.data.tokenizers.tokenizer import Characters
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.explorer.offline import saved_page
 from seq2see.explorer.traces import TraceRequest, attention_layers, named_batch
@@ -21,8 +23,6 @@ from seq2see.runs.model import open_model
 from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.tracing import trace_batch
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import Characters
 
 TEXTS = {"recurrent": "红猫", "transformer": "红猫", "gpt": "the cat sat 猫", "bert": "the [MASK] sat", "vit": ""}
 MATRIX = ".attention-figure canvas"

@@ -8,11 +8,11 @@ from page_code import run_code
 from page_data import view_data, wait_until
 
 from seq2see.api import resolve
+from seq2see.data.series_dataset import parse_numbers
 from seq2see.explorer.offline import saved_page
 from seq2see.explorer.server import serve_in_thread
 from seq2see.explorer.workspace import Workspace
 from seq2see.runs.train import train_recipe
-from seq2see.sequences.series_dataset import parse_numbers
 from tiny_runs import sine_csv, tiny_run
 
 TEXT = "16 17.5 19 20.5 22 23 24 24.5 24 23"

@@ -11,11 +11,11 @@ from page_code import code_of, runs_folder
 from page_data import link_state, view_data, views_of, wait_until
 from PIL import Image
 
+from seq2see.data.readers.video_decoding import load_video
+from seq2see.data.series_dataset import parse_numbers
 from seq2see.explorer.offline import saved_page
 from seq2see.explorer.workspace import Workspace
 from seq2see.runs.generation_context import generation_context
-from seq2see.sequences.series_dataset import parse_numbers
-from seq2see.sources.video_decoding import load_video
 
 STRIP = "div.frames"
 MATRIX = ".attention-figure canvas"

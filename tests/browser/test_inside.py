@@ -12,7 +12,7 @@ from PIL import Image
 from seq2see.explorer.offline import saved_page
 from seq2see.explorer.traces import TraceRequest
 from seq2see.explorer.views import positions, recurrent
-from seq2see.inspection.rollout import rollout
+from seq2see.inspection.attention_measures import rollout
 from seq2see.inspection.trace import ALL_KINDS
 from seq2see.runs.reordering import without_position_embeddings
 

@@ -11,6 +11,8 @@ import pytest
 from page_data import follow_link
 
 from conftest import DRAWN
+from seq2see.data.tokenizers.tokenizer import Characters
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.explorer.server import serve_in_thread
 from seq2see.explorer.workspace import OpenRun, Workspace
@@ -20,8 +22,6 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.model import Model, open_model
 from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import Characters
 
 TEXT = ("我有一支笔，你有两本书。" * 84)[:999]
 COMPARED = 980

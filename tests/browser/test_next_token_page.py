@@ -10,6 +10,7 @@ import pytest
 import torch
 from page_data import RESPONSE_TIME, delayed_response, link_state, view_data, wait_until
 
+from seq2see.data.tokenizers.tokenizer import EOS
 from seq2see.decoding.engine import suppress_special_tokens
 from seq2see.decoding.hypotheses import History
 from seq2see.decoding.logits_processors import RepetitionPenalty
@@ -17,7 +18,6 @@ from seq2see.decoding.samplers import RandomSampler
 from seq2see.explorer.offline import saved_page
 from seq2see.explorer.views.next_token import PrefixRequest, candidates_at, entropies, token_context
 from seq2see.explorer.workspace import Workspace
-from seq2see.sequences.tokenizers import EOS
 
 BARS, STRIP = "svg.bars", ".strip"
 TEXTS = {"recurrent": "红猫", "transformer": "老马", "gpt": "the cat sat", "bert": "the [MASK] sat on"}

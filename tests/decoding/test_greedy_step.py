@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from seq2see.data.tokenizers.tokenizer import EOS
 from seq2see.decoding import graphed_decoding
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import log_probabilities, suppress_special_tokens
 from seq2see.decoding.hypotheses import History
 from seq2see.decoding.samplers import GreedySampler, RandomSampler
-from seq2see.sequences.tokenizers import EOS
 
 needs_triton = pytest.mark.triton
 

@@ -8,6 +8,8 @@ from functools import cache
 from text_models import GENERATIVE, SHAPES, SOURCE, STACK, WITH_POSITIONS, WITHOUT_POSITIONS, text_model
 from tiny_workspace import image_captioner, image_classifier, opened_run, random_model, series_model, video_captioner
 
+from seq2see.data.image_dataset import ImageProcessor
+from seq2see.data.series_dataset import StandardScaler
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.explorer.workspace import Workspace
 from seq2see.models.convolutional import GatedCNNSettings, TextCNNSettings
@@ -31,8 +33,6 @@ from seq2see.models.settings import (
 from seq2see.runs.model import Model, open_model
 from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.image_dataset import ImageProcessor
-from seq2see.sequences.series_dataset import StandardScaler
 
 CELLS = RecurrentEncoderSettings(width=16, cell="lstm", bidirectional=True, dropout=0.0)
 MLP = MLPDecoderSettings(width=8, context=4, hidden=8, dropout=0.0)

@@ -10,8 +10,8 @@ from typing import Any
 from text_models import LETTERS
 from tiny_workspace import BEARER, HOST_HEADER, SCRIPT, image
 
-from seq2see.explorer.openapi import openapi_schema
 from seq2see.explorer.routes import ROUTES
+from seq2see.explorer.server import openapi_schema
 
 EDGE_CASE_TEXTS = [
     "", " ", "\0", "\n\n", "\u202e", "\ufeff", "\U0010ffff", "a\u0301" * 50, SCRIPT, "../../x", "file:///x", "[MASK]",

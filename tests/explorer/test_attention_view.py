@@ -10,6 +10,7 @@ from text_models import SOURCE, text_model
 from tiny_workspace import opened_run, unfinished_run, workspace
 
 from seq2see.core.errors import UserError
+from seq2see.data.examples import Example
 from seq2see.explorer import traces
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS
 from seq2see.explorer.traces import TraceRequest
@@ -18,7 +19,6 @@ from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.attention_measures import alignment_error, entropy, max_pooled_maps, patch_distance
 from seq2see.metrics.alignment import GoldAlignment
 from seq2see.runs.tracing import trace_batch, trace_text
-from seq2see.sources.examples import Example
 
 TEXTS = {"r1": SOURCE, "r2": SOURCE, "r3": "我有一支笔", "r4": "我有[MASK]支笔"}
 TEXT_RUNS = pytest.mark.parametrize("run", TEXTS)

@@ -1,4 +1,4 @@
-"""Idle connections, and requests that arrive byte by byte: they do not block other clients."""
+"""Idle server, and requests that arrive byte by byte: they do not block other clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import uvicorn
 from tiny_workspace import workspace
 from uvicorn.server import ServerState
 
-from seq2see.explorer import connections, routes
+from seq2see.explorer import routes, server
 from seq2see.explorer.routes import Route
 from seq2see.explorer.schemas import RunRequest
 from seq2see.explorer.security import SECURITY_HEADERS, Credentials
@@ -67,7 +67,7 @@ def drip(connection: socket.socket, seconds: float = 5) -> bool:
 
 
 def test_an_idle_connection_is_closed(monkeypatch):
-    monkeypatch.setattr(connections, "HEADER_TIMEOUT", 0.3)
+    monkeypatch.setattr(server, "HEADER_TIMEOUT", 0.3)
     with serve_in_thread(workspace()) as credentials, connected(credentials.port) as connection:
         assert receive_all(connection) == b""
 
@@ -81,7 +81,7 @@ def test_an_idle_connection_is_closed(monkeypatch):
     ],
 )
 def test_an_incomplete_request_is_closed(monkeypatch, first, more, end):
-    monkeypatch.setattr(connections, "HEADER_TIMEOUT", 0.3)
+    monkeypatch.setattr(server, "HEADER_TIMEOUT", 0.3)
     with (
         serve_in_thread(workspace()) as credentials,
         connected(credentials.port, request_head(credentials, first, more).rstrip() + end) as connection,
@@ -91,7 +91,7 @@ def test_an_incomplete_request_is_closed(monkeypatch, first, more, end):
 
 
 def test_a_slow_response_is_not_interrupted(monkeypatch):
-    monkeypatch.setattr(connections, "HEADER_TIMEOUT", 0.5)
+    monkeypatch.setattr(server, "HEADER_TIMEOUT", 0.5)
 
     def slow(workspace, request: RunRequest) -> dict:
         time.sleep(0.8)
@@ -112,7 +112,7 @@ def test_a_slow_response_is_not_interrupted(monkeypatch):
 
 
 def test_a_client_that_stops_receiving_is_disconnected(monkeypatch):
-    monkeypatch.setattr(connections, "HEADER_TIMEOUT", 0.2)
+    monkeypatch.setattr(server, "HEADER_TIMEOUT", 0.2)
     monkeypatch.setitem(
         routes.ROUTES, "large", Route(RunRequest, lambda workspace, request: {"long": "x" * 16_000_000})
     )
@@ -124,7 +124,7 @@ def test_a_client_that_stops_receiving_is_disconnected(monkeypatch):
 
 
 def test_a_connection_above_the_maximum_closes_the_one_that_is_idle_longest(monkeypatch):
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 5)
     with serve_in_thread(workspace()) as credentials, contextlib.ExitStack() as stack:
         opened = [stack.enter_context(connected(credentials.port)) for _ in range(5)]
         time.sleep(0.1)
@@ -135,7 +135,7 @@ def test_a_connection_above_the_maximum_closes_the_one_that_is_idle_longest(monk
 
 
 def test_a_connection_with_a_running_request_is_not_closed(monkeypatch):
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
     gate = threading.Event()
     monkeypatch.setitem(routes.ROUTES, "slow", Route(RunRequest, lambda workspace, request: {"waited": gate.wait(10)}))
     with serve_in_thread(workspace()) as credentials:
@@ -200,20 +200,20 @@ class Clock:
             timer.call()
 
 
-CONFIG = uvicorn.Config(lambda *_: None, http=connections.Connection, lifespan="off", timeout_keep_alive=1000)
+CONFIG = uvicorn.Config(lambda *_: None, http=server.Connection, lifespan="off", timeout_keep_alive=1000)
 CONFIG.load()
 
 
-def make_connection(clock: Clock, state: ServerState, at: float) -> connections.Connection:
+def make_connection(clock: Clock, state: ServerState, at: float) -> server.Connection:
     """A connection that is opened at this time."""
     clock.until(at)
-    connection = connections.Connection(CONFIG, state, {}, _loop=clock)
+    connection = server.Connection(CONFIG, state, {}, _loop=clock)
     transport = Mock(**{"is_closing.return_value": False, "get_write_buffer_size.return_value": 0})
     connection.connection_made(transport)
     return connection
 
 
-def complete_response(connection: connections.Connection, at: float) -> None:
+def complete_response(connection: server.Connection, at: float) -> None:
     """Complete a response of the connection at this time."""
     connection.loop.until(at)
     connection.cycle = Mock(response_complete=True, more_body=False)
@@ -232,7 +232,7 @@ def test_the_timeout_restarts_after_a_response():
 
 def test_the_connection_that_is_idle_longest_is_closed(monkeypatch):
     """A connection is idle since its last response, and not while a request is running."""
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
     clock, state = Clock(), ServerState()
     used, busy, silent = (
         make_connection(clock, state, 0),

@@ -7,11 +7,11 @@ import pytest
 from pydantic import ValidationError
 from text_models import run_of, text_model, workspace
 
+from seq2see.data.tokenizers.tokenizer import UNK
 from seq2see.explorer.views import embeddings
 from seq2see.explorer.workspace import Workspace
-from seq2see.inspection.pca import pca
+from seq2see.inspection.embedding_space import pca
 from seq2see.runs.word_embeddings import WordEmbeddings
-from seq2see.sequences.tokenizers import UNK
 
 RUN = run_of("transformer")
 

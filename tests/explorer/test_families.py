@@ -14,14 +14,14 @@ from PIL import Image
 from text_models import SOURCE, text_model
 
 from seq2see.core.errors import UserError
+from seq2see.data.readers.video_decoding import frame_indices
+from seq2see.data.series_dataset import parse_numbers
+from seq2see.data.tokenizers.tokenizer import EOS
 from seq2see.explorer import saved_views
 from seq2see.explorer.describe import describe_run, views_of
 from seq2see.explorer.routes import ROUTES
-from seq2see.explorer.saved_responses import VIEW_RECORDERS, ResponseRecorder
+from seq2see.explorer.saved_views import VIEW_RECORDERS, ResponseRecorder
 from seq2see.inspection.trace import ATTENTION
-from seq2see.sequences.series_dataset import parse_numbers
-from seq2see.sequences.tokenizers import EOS
-from seq2see.sources.video_decoding import frame_indices
 
 ATTENTION_VIEWS = {"attention", "single-head"}
 ENCODER_VIEWS = {"tokenize", "compare", "architecture", "embeddings"}

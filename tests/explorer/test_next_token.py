@@ -8,12 +8,12 @@ from text_models import GENERATIVE, SOURCE, run_of, text_model, workspace
 
 from seq2see.core.errors import UserError
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS
-from seq2see.explorer.views.logit_lens import logit_lens_at
 from seq2see.explorer.views.next_token import (
     DetokenizeRequest,
     PrefixRequest,
     candidates_at,
     detokenize,
+    logit_lens_at,
     token_context,
     token_surprisals,
 )

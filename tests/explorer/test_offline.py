@@ -12,10 +12,10 @@ from text_models import text_model
 from tiny_workspace import opened_run, workspace
 
 from seq2see.core.errors import UserError
-from seq2see.explorer import bundle, offline
+from seq2see.explorer import offline
 from seq2see.explorer.describe import list_runs
 from seq2see.explorer.offline import saved_page, to_iframe, write_page
-from seq2see.explorer.saved_responses import (
+from seq2see.explorer.saved_views import (
     MAX_PAGE_BYTES,
     VIEW_RECORDERS,
     PageTooLarge,
@@ -29,7 +29,7 @@ from seq2see.explorer.workspace import Workspace
 def modules(folder, monkeypatch, **texts):
     for name, text in texts.items():
         (folder / f"{name}.js").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(bundle, "PAGE", folder)
+    monkeypatch.setattr(offline, "PAGE", folder)
 
 
 def test_modules_are_wrapped_once_and_after_their_imports(tmp_path, monkeypatch):
@@ -40,7 +40,7 @@ def test_modules_are_wrapped_once_and_after_their_imports(tmp_path, monkeypatch)
         one='import { two } from "./two.js";\nexport function one(number) {\n  return number + two;\n}\n',
         two="export const two = 2;\nconst hidden = 3;\n",
     )
-    script = bundle.bundle_script()
+    script = offline.bundle_script()
     assert [script.index(f"modules['{name}.js'] = ") for name in ("two", "one", "main")] == sorted(
         script.index(f"modules['{name}.js'] = ") for name in ("two", "one", "main")
     )
@@ -51,7 +51,7 @@ def test_modules_are_wrapped_once_and_after_their_imports(tmp_path, monkeypatch)
 
 
 def test_a_page_with_some_views_does_not_contain_the_others():
-    few, all_views = bundle.bundle_script(("attention", "next-token")), bundle.bundle_script()
+    few, all_views = offline.bundle_script(("attention", "next-token")), offline.bundle_script()
     names = re.findall(r"^modules\['(views/\w+)\.js'\]", few, re.MULTILINE)
     assert {"views/attention", "views/next_token"} <= set(names)
     assert not {"views/decode", "views/vit", "views/runs"} & set(names)
@@ -61,7 +61,7 @@ def test_a_page_with_some_views_does_not_contain_the_others():
 
 def test_every_saved_view_has_a_module_with_its_name():
     for view in VIEW_RECORDERS:
-        assert bundle.bundle_script((view,))
+        assert offline.bundle_script((view,))
 
 
 @pytest.mark.parametrize(
@@ -70,19 +70,19 @@ def test_every_saved_view_has_a_module_with_its_name():
 def test_other_forms_of_import_and_export_are_errors(tmp_path, monkeypatch, text):
     modules(tmp_path, monkeypatch, main=text, one="")
     with pytest.raises(ValueError, match="not supported"):
-        bundle.bundle_script()
+        offline.bundle_script()
 
 
 def test_a_circular_import_is_an_error(tmp_path, monkeypatch):
     modules(tmp_path, monkeypatch, main='import { a } from "./one.js";\n', one='import { b } from "./main.js";\n')
     with pytest.raises(ValueError, match="circular"):
-        bundle.bundle_script()
+        offline.bundle_script()
 
 
 def test_the_end_tag_of_a_script_inside_a_script_is_an_error(tmp_path, monkeypatch):
     modules(tmp_path, monkeypatch, main='const text = "</SCRIPT>";\n')
     with pytest.raises(ValueError, match="end tag of a script"):
-        bundle.bundle_script()
+        offline.bundle_script()
 
 
 def test_the_security_policy_allows_only_the_script_and_style_of_the_page():

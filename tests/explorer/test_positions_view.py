@@ -11,13 +11,13 @@ import torch
 from text_models import SOURCE, STACK, text_model
 
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.explorer.schemas import RunRequest
 from seq2see.explorer.views import positions
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.layers.positions import SinusoidalPositions
 from seq2see.models.settings import ModelSettings, Tags, Text
 from seq2see.runs.reordering import full_order
-from seq2see.sequences.tokenizers import BOS, EOS
 
 NAMES = {"r1": "transformer", "r2": "rnn", "r3": "gpt", "r4": "bert"}
 ORDER = (1, 0, 2, 4, 3)

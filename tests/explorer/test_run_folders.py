@@ -21,8 +21,8 @@ from tiny_workspace import (
 
 from seq2see.explorer.routes import ROUTES, Route
 from seq2see.explorer.schemas import RunRequest
+from seq2see.explorer.views.runs import MAX_POINTS
 from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.inspection.downsampling import MAX_POINTS
 from seq2see.runs.run_folder import RunFolder
 
 

@@ -8,7 +8,7 @@ import json
 import pytest
 from tiny_workspace import CREDENTIALS, HOST_HEADER, Client, make_app, run_async, workspace
 
-from seq2see.explorer import connections, job_queue, routes, saved_responses, schemas, security
+from seq2see.explorer import job_queue, routes, saved_views, schemas, security, server
 from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.security import (
     MAX_HEADER_BYTES,
@@ -18,7 +18,7 @@ from seq2see.explorer.security import (
     SecurityMiddleware,
     json_depth,
 )
-from seq2see.inspection import downsampling
+from seq2see.explorer.views import runs
 
 HOSTS = {
     "127.0.0.1:7777": True, "localhost:7777": True, "LOCALHOST:7777": True,
@@ -274,11 +274,11 @@ class TestLimits:
     def test_limits_are_the_documented_ones(self):
         """The limits in `docs/explorer.md`."""
         assert (security.MAX_HEADER_BYTES, security.MAX_JSON_DEPTH, security.BODY_TIMEOUT) == (16_384, 32, 30)
-        assert (connections.MAX_CONNECTIONS, connections.HEADER_TIMEOUT) == (200, 30)
+        assert (server.MAX_CONNECTIONS, server.HEADER_TIMEOUT) == (200, 30)
         assert (job_queue.MAX_WAITING, job_queue.JOB_TIMEOUT) == (16, 120)
         assert (schemas.MAX_CHARACTERS, schemas.MAX_SHOWN_TOKENS) == (20_000, 1_000)
         assert (routes.MAX_TEXT_BYTES, routes.MAX_MEDIA_BYTES) == (1 << 20, 20 << 20)
-        assert (downsampling.MAX_POINTS, saved_responses.MAX_PAGE_BYTES) == (4_000, 48 << 20)
+        assert (runs.MAX_POINTS, saved_views.MAX_PAGE_BYTES) == (4_000, 48 << 20)
 
 
 def _json() -> dict[str, str]:

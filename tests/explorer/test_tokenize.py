@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from seq2see.data.image_dataset import ImageProcessor
+from seq2see.data.tokenizers.pretrained_tokenizer import (
+    PretrainedTokenizer,
+    TokenIdMap,
+    byte_level_json,
+    wordpiece_json,
+)
+from seq2see.data.tokenizers.tokenizer import BPE, UNK, Characters, Tokenizer, Unigram
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.explorer.views.tokenize import text_tokenizers, tokenize_spans
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.image_dataset import ImageProcessor
-from seq2see.sequences.pretrained_tokenizer import PretrainedTokenizer, TokenIdMap, byte_level_json, wordpiece_json
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import BPE, UNK, Characters, Tokenizer, Unigram
 
 TEXTS = ["我有一支笔", "the cat sat on the mat", "你好，世界"] * 5
 TEXT = "猫 the 我有\n😀é"

@@ -15,7 +15,7 @@ import pytest
 from tiny_workspace import BEARER, Client, make_app, run_async, workspace
 
 import seq2see
-from seq2see.explorer.bundle import PAGE
+from seq2see.explorer.offline import PAGE
 from seq2see.explorer.routes import ROUTES
 
 DOTS = ("..", "%2e%2e", ".%2e", "%2E.", "..;", "..%00", "%252e%252e", "\u2024\u2024", "\uff0e\uff0e", "....", ".")

@@ -14,11 +14,14 @@ from PIL import Image
 
 from seq2see.core.batch import Images
 from seq2see.core.errors import UserError
+from seq2see.data.image_dataset import ImageProcessor
+from seq2see.data.tokenizers.tokenizer import WordLevel
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.explorer.schemas import RunRequest
 from seq2see.explorer.views import image_input, vit
 from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.inspection.rollout import rollout
+from seq2see.inspection.attention_measures import rollout
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.resnet_encoder import PixelEmbeddingSettings, ResNetSettings
@@ -28,9 +31,6 @@ from seq2see.runs.model import open_model
 from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.reordering import without_position_embeddings
-from seq2see.sequences.image_dataset import ImageProcessor
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import WordLevel
 
 LABELS = ("star", "月亮", "ring")
 STACK = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)

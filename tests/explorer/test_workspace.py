@@ -10,9 +10,9 @@ import pytest
 from tiny_workspace import evaluated_run, image_classifier, opened_run, unfinished_run
 
 from seq2see.core.errors import UserError
+from seq2see.data.examples import ImageExamples
 from seq2see.explorer import workspace as module
 from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.sources.image_examples import ImageExamples
 
 
 def test_a_damaged_model_is_an_error_when_the_workspace_is_opened(tmp_path):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import torch
 
+from seq2see.data.tokenizers.tokenizer import Characters, add_mask_token
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.models.build import fresh_model
@@ -16,8 +18,6 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.model import Model, open_model
 from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import Characters, add_mask_token
 
 LETTERS = "我有一支笔你两本书他们的了不是这那就也还说到在人个大中上来和国地为时会可以学 abcdefg。，"
 SOURCE = "我有两本书"

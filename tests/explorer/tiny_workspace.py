@@ -20,6 +20,8 @@ import numpy as np
 from PIL import Image
 from text_models import SHAPES, STACK, WITH_POSITIONS, text_model
 
+from seq2see.data.image_dataset import ImageProcessor, VideoProcessor
+from seq2see.data.series_dataset import StandardScaler
 from seq2see.decoding.settings import Decoding
 from seq2see.explorer.job_queue import JobQueue
 from seq2see.explorer.routes import ROUTES
@@ -35,9 +37,6 @@ from seq2see.runs.model import Model, open_model
 from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.run_folder import RunFolder
-from seq2see.sequences.image_dataset import ImageProcessor
-from seq2see.sequences.series_dataset import StandardScaler
-from seq2see.sequences.video_processor import VideoProcessor
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE, IMAGE_PROCESSOR = ImageSource(image_size=8, embedding=PatchEmbeddingSettings(size=4)), ImageProcessor(8, 3)

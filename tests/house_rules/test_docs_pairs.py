@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from source_tree import ROOT, tables
 
+from seq2see.data.catalogue.catalogue import CATALOGUE
+from seq2see.data.readers.data_report import ISSUE_KINDS
 from seq2see.recipes.registry import RECIPES
-from seq2see.sources.catalogue import CATALOGUE
-from seq2see.sources.data_report import ISSUE_KINDS
 
 ENGLISH = [path for path in sorted((ROOT / "docs").glob("*.md")) if not path.name.endswith(".zh.md")]
 PAIRS = [(path, path.with_suffix(".zh.md")) for path in [*ENGLISH, ROOT / "README.md"]]

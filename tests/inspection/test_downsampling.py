@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from seq2see.inspection.downsampling import downsample
+from seq2see.explorer.views.runs import downsample
 
 
 def curve(count: int, **more) -> list[dict]:

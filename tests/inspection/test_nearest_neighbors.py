@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from seq2see.core.batch import Sequences
-from seq2see.inspection.nearest_neighbors import Embeddings, cosine
+from seq2see.inspection.embedding_space import Embeddings, cosine
 from seq2see.inspection.trace import trace
 from tiny_models import tiny_model
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seq2see.inspection.pca import pca
+from seq2see.inspection.embedding_space import pca
 
 RANDOM = np.random.default_rng(3)
 VECTORS = RANDOM.normal(size=(40, 7)) * np.array([9, 5, 1, 1, 0.5, 0.1, 3])

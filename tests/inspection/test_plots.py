@@ -8,11 +8,10 @@ from matplotlib.colors import to_hex
 from matplotlib.image import imread
 from PIL import Image
 
-from seq2see.inspection import attention_plots, confusion_plot, length_plot, training_plots
+from seq2see.inspection import attention_plots, evaluation_plots, training_plots
 from seq2see.inspection.attention_plots import Alignment, draw_alignments
-from seq2see.inspection.fonts import ADVICE, use_chinese_font
-from seq2see.inspection.length_plot import draw_lengths
-from seq2see.inspection.plotting import BLUE, ORANGE, save_figure
+from seq2see.inspection.evaluation_plots import draw_lengths
+from seq2see.inspection.plotting import ADVICE, BLUE, ORANGE, save_figure, use_chinese_font
 from seq2see.inspection.training_plots import draw_curves
 
 METRICS = [
@@ -38,7 +37,7 @@ def figures(monkeypatch):
         drawn.append(figure)
         save_figure(figure, path, *description)
 
-    for module in (training_plots, attention_plots, length_plot):
+    for module in (training_plots, attention_plots, evaluation_plots):
         monkeypatch.setattr(module, "save_figure", save)
     return drawn
 
@@ -51,7 +50,7 @@ def chinese():
 
 @pytest.fixture
 def no_font(monkeypatch):
-    for module in (training_plots, attention_plots, length_plot):
+    for module in (training_plots, attention_plots, evaluation_plots):
         monkeypatch.setattr(module, "use_chinese_font", lambda: False)
 
 
@@ -266,9 +265,9 @@ def test_the_maximum_norm_is_a_line_and_clipped_steps_are_counted(tmp_path, figu
 
 def test_labels_beyond_the_maximum_share_one_column(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(confusion_plot, "save_figure", lambda figure, path: drawn.append(figure.axes[0]))
-    monkeypatch.setattr(confusion_plot, "MAX_LABELS", 2)
-    confusion_plot.draw_confusion(["a", "b", "c"], [[1, 0, 3], [0, 4, 0], [1, 0, 1]], tmp_path / "x.png")
+    monkeypatch.setattr(evaluation_plots, "save_figure", lambda figure, path: drawn.append(figure.axes[0]))
+    monkeypatch.setattr(evaluation_plots, "MAX_LABELS", 2)
+    evaluation_plots.draw_confusion(["a", "b", "c"], [[1, 0, 3], [0, 4, 0], [1, 0, 1]], tmp_path / "x.png")
     (panel,) = drawn
     assert [text.get_text().split()[0] for text in panel.get_xticklabels()] == ["a", "b", "others"]
     assert panel.images[0].get_array().tolist() == [[0.25, 0, 0.75], [0, 1, 0]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seq2see.inspection.rollout import HEAD_FUSIONS, discard_smallest, rollout
+from seq2see.inspection.attention_measures import HEAD_FUSIONS, discard_smallest, rollout
 
 
 def layers(count: int = 3, heads: int = 2, length: int = 5) -> list[np.ndarray]:

@@ -7,8 +7,12 @@ import pytest
 import torch
 
 from seq2see.core.batch import Sequences
-from seq2see.inspection.position_encodings import remove_positions
-from seq2see.inspection.token_order import _relative_distance, residual_streams, stream_distances
+from seq2see.inspection.position_encodings import (
+    _relative_distance,
+    remove_positions,
+    residual_streams,
+    stream_distances,
+)
 from tiny_models import FAMILIES, perturbed_model, seq2seq_settings, transformer
 
 IDS, ORDER = [3, 4, 5, 6, 2], [2, 0, 1, 3, 4]

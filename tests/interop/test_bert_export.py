@@ -15,17 +15,17 @@ from bert_folders import SHAPES, bert_folder
 from seq2see.cli.app import run
 from seq2see.core.batch import Batch, Sequences, WordSequences
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS, Characters, add_mask_token
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.formats import FORMATS
-from seq2see.interop.hugging_face_bert import bert_layout, write_bert
+from seq2see.interop.hugging_face_encoders import bert_layout, write_bert
 from seq2see.models.build import fresh_model
 from seq2see.recipes.registry import recipe
 from seq2see.runs.model import load
 from seq2see.runs.model_folder import ModelConfig, StoredModel, read_model
 from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.predictor import Predictor
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import BOS, BPE, EOS, Characters, add_mask_token
 
 TEXTS = ["the cat sat on the mat. ", "我有一支笔，你有一本书。", "def f(x): return x + 1\n"] * 20
 READ = ["the cat", "我有一支笔，你有一本书。 the mat", "x"]

@@ -17,6 +17,8 @@ from seq2see.cli.app import run
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
+from seq2see.data.tokenizers.tokenizer import BOS, BPE, Characters, Unigram, WordLevel
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.formats import FORMATS
 from seq2see.interop.hugging_face_causal import causal_layout, write_causal
@@ -26,8 +28,6 @@ from seq2see.recipes.registry import recipe
 from seq2see.runs.model import Model, load
 from seq2see.runs.model_folder import ModelConfig, StoredModel, read_model, write_model
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import BOS, BPE, Characters, Unigram, WordLevel
 
 TEXTS = ["the cat sat on the mat. ", "我有一支笔，你有一本书。", "def f(x): return x + 1\n"] * 20
 KINDS = {

@@ -10,9 +10,9 @@ import pytest
 from torch import Tensor
 from transformers import BertConfig, DeiTConfig, DeiTImageProcessor, GPT2Config, LlamaConfig, ViTConfig
 
-from seq2see.interop.bert_configs import bert_settings
-from seq2see.interop.causal_configs import HF_ACTIVATIONS, JsonConfig, gpt2_settings, llama_settings
-from seq2see.interop.vit_configs import HEAD_DIMS, IMAGENET, hugging_face_vit, timm_vit
+from seq2see.interop.bert_weights import bert_settings
+from seq2see.interop.causal_weights import HF_ACTIVATIONS, JsonConfig, gpt2_settings, llama_settings
+from seq2see.interop.vit_weights import HEAD_DIMS, IMAGENET, hugging_face_vit, timm_vit
 
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings")
 

@@ -15,9 +15,9 @@ from causal_folders import END, causal_folder
 from seq2see.cli.app import run
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD
 from seq2see.interop.gguf_file import TENSOR_NAMES, read_gguf, reverse_permute
 from seq2see.runs.model_folder import fingerprint_of
-from seq2see.sequences.tokenizers import BOS, EOS, PAD
 
 gguf = pytest.importorskip("gguf")
 

@@ -29,14 +29,13 @@ from trained_models import (
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import BOS, Characters, WordLevel
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.settings import Decoding
-from seq2see.interop.hugging_face_config import generation_json
+from seq2see.interop.hugging_face_files import generation_json, write_tokenizer
 from seq2see.interop.hugging_face_seq2seq import seq2seq_layout, write_seq2seq
-from seq2see.interop.hugging_face_tokenizer import write_tokenizer
 from seq2see.models.settings import TokenEmbeddingSettings
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import BOS, Characters, WordLevel
 
 transformers = pytest.importorskip("transformers")
 transformers.utils.logging.disable_progress_bar()

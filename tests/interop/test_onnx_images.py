@@ -15,9 +15,10 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Batch, Images
 from seq2see.core.errors import UserError
+from seq2see.data.image_dataset import ImageProcessor
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.formats import format_of
-from seq2see.interop.onnx_images import check_classifier
+from seq2see.interop.onnx_export import check_classifier
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.recurrent import RecurrentEncoderSettings
@@ -26,7 +27,6 @@ from seq2see.models.settings import EmbeddingTarget, ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.image_dataset import ImageProcessor
 
 LABELS, SIDE = ("cat", "狗", "mat"), 12
 BLOCKS = TransformerSettings(width=16, depth=1, heads=2, activation="gelu")

@@ -10,8 +10,8 @@ import pytest
 from bert_folders import bert_folder
 from causal_folders import causal_folder, change_config
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import EOS, PAD, UNK
 from seq2see.interop.pretrained import read_pretrained
-from seq2see.sequences.tokenizers import EOS, PAD, UNK
 
 
 @pytest.fixture

@@ -11,11 +11,12 @@ from transformers import AutoImageProcessor, AutoModelForImageClassification
 
 from seq2see.core.batch import Batch, Images
 from seq2see.core.errors import UserError
+from seq2see.data.image_dataset import ImageProcessor
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.ctranslate2 import check_ct2
+from seq2see.interop.hugging_face_encoders import vit_layout, write_vit
 from seq2see.interop.hugging_face_seq2seq import seq2seq_layout
-from seq2see.interop.hugging_face_vit import vit_layout, write_vit
-from seq2see.interop.onnx_seq2seq import check_onnx
+from seq2see.interop.onnx_export import check_onnx
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettings, ResNetSettings
@@ -23,7 +24,6 @@ from seq2see.models.settings import ImageLabel, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.model_folder import ModelConfig, StoredModel, read_model
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.image_dataset import ImageProcessor
 
 LABELS = ("cat", "狗", "mat")
 BLOCKS = TransformerSettings(width=24, depth=2, heads=3, activation="gelu", mlp_ratio=1.5)

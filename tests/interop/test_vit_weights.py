@@ -15,9 +15,8 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Batch, Images
 from seq2see.core.errors import UserError
-from seq2see.interop.npz_file import NpzFile
 from seq2see.interop.vit_layouts import BIG_VISION, TIMM, VISION_TRANSFORMER, hugging_face_names, vit_mappings
-from seq2see.interop.vit_weights import fold_normalization
+from seq2see.interop.vit_weights import NpzFile, fold_normalization
 from seq2see.layers.patch_embedding import PixelNormalization, patchify
 from seq2see.runs.model_folder import fingerprint_of, read_model
 from vit_folders import SHAPE, google_arrays, like_timm_and_google, timm_folder, vit_folder

@@ -12,6 +12,10 @@ import torch
 from torch import nn
 
 from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
+from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
+from seq2see.data.pair_dataset import PairDataset
+from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS, PAD, Characters, WordLevel
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.engine import GenerativeModel, decode
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler
@@ -20,10 +24,6 @@ from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbedd
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.pair_dataset import PairDataset
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import BOS, BPE, EOS, PAD, Characters, WordLevel
-from seq2see.sources.pocket.pocket_corpus import PocketCorpus
 from speedups import without_shape_checks
 
 SENTENCES = 200

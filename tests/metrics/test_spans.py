@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seq2see.metrics.spans import SpanScore, are_bio_tags, extract_spans
+from seq2see.metrics.classification import SpanScore, are_bio_tags, extract_spans
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from seq2see.core.errors import UserError
-from seq2see.metrics import tokenized_bleu
-from seq2see.metrics.bleu import corpus_bleu
-from seq2see.metrics.tokenized_bleu import INSTALL_HINT, corpus_bleu_tokenized, has_moses, moses_tokens
-from seq2see.sources.catalogue import CatalogueCorpus, find_entry
-from seq2see.sources.corpus_files import locate
+from seq2see.data.catalogue.catalogue import CatalogueCorpus, find_entry
+from seq2see.data.catalogue.corpus_files import locate
+from seq2see.metrics import bleu
+from seq2see.metrics.bleu import INSTALL_HINT, corpus_bleu, corpus_bleu_tokenized, has_moses, moses_tokens
 
 needs_moses = pytest.mark.skipif(not has_moses(), reason="the extra `moses` is not installed")
 
@@ -61,7 +60,7 @@ class TestScore:
 
 
 def test_without_the_package_the_error_contains_the_installation_command(monkeypatch):
-    monkeypatch.setattr(tokenized_bleu, "has_moses", lambda: False)
+    monkeypatch.setattr(bleu, "has_moses", lambda: False)
     with pytest.raises(UserError, match="cannot be tokenized") as error:
         moses_tokens(["a"], "de")
     assert error.value.hint == INSTALL_HINT

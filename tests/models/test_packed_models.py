@@ -9,16 +9,16 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from seq2see.core.batch import Batch, PackedSequences
+from seq2see.data import packed
+from seq2see.data.examples import Example
+from seq2see.data.packed import PackedSampler
+from seq2see.data.pair_dataset import PairDataset
+from seq2see.data.tokenizers.tokenizer import Characters
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.models.build import fresh_model
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences import packed
-from seq2see.sequences.packed import PackedSampler
-from seq2see.sequences.pair_dataset import PairDataset
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import Characters
-from seq2see.sources.examples import Example
 from seq2see.training.objectives import NextToken, repeat_for_r_drop
 
 TEXTS = ["abc", "ba", "cabbage", "a", "bcabca", "cc", "abacab"]

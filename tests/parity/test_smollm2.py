@@ -16,9 +16,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.files import sha256
+from seq2see.data.tokenizers.tokenizer import BOS
 from seq2see.interop.gguf_file import GgufTensors
 from seq2see.runs.model import Model, load
-from seq2see.sequences.tokenizers import BOS
 
 gguf = pytest.importorskip("gguf")
 

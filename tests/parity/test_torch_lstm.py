@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seq2see.data.contiguous import ContiguousSampler
+from seq2see.data.examples import Example
+from seq2see.data.tokenizers.tokenizer import BOS, Characters
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.windows import TextDataset
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
-from seq2see.sequences.contiguous import ContiguousSampler
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import BOS, Characters
-from seq2see.sequences.windows import TextDataset
-from seq2see.sources.examples import Example
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizer_settings import SGD, AdamW

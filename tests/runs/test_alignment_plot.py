@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from seq2see.data.examples import Example
+from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
+from seq2see.data.tokenizers.tokenizer import Characters, WordLevel
 from seq2see.decoding.settings import Decoding
 from seq2see.inspection import attention_plots
 from seq2see.metrics.alignment import HeadSelection, word_attention
@@ -20,9 +23,6 @@ from seq2see.runs.recipe import Recipe
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.teacher_forcing import collect_attention
 from seq2see.runs.text_attention import TextAttention
-from seq2see.sequences.tokenizers import Characters, WordLevel
-from seq2see.sources.examples import Example
-from seq2see.sources.pocket.pocket_corpus import PocketCorpus
 
 LINKED = [
     Example(

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core.errors import UserError
+from seq2see.data.readers.image_decoding import ImageError
 from seq2see.runs import output_file
 from seq2see.runs.batch_inference import InferenceOptions, Progress, StdoutWriter, predict_lines
 from seq2see.runs.input_lines import (
@@ -29,7 +30,6 @@ from seq2see.runs.input_lines import (
 )
 from seq2see.runs.model import Output, Prediction
 from seq2see.runs.output_file import OutputFile
-from seq2see.sources.image_decoding import ImageError
 
 PROVENANCE = {"model": "abc", "decoding": {"num_beams": 1, "penalty": {"kind": "none"}}}
 

@@ -5,16 +5,16 @@ import torch
 
 from seq2see.core.batch import Batch
 from seq2see.core.errors import UserError
+from seq2see.data.buckets import BucketSampler
+from seq2see.data.examples import Example
+from seq2see.data.packed import PackedSampler
+from seq2see.data.pair_dataset import NO_EXAMPLE
 from seq2see.recipes.classify import classify_text
 from seq2see.recipes.tag import tag, tag_zh, ud_english_ewt
 from seq2see.recipes.translate import translate
 from seq2see.runs.prepare import PreparedData, bpe_dropout_pairs, encode, learn_tokenizers, prepare
 from seq2see.runs.recipe import Recipe
 from seq2see.runs.train import batches
-from seq2see.sequences.buckets import BucketSampler
-from seq2see.sequences.packed import PackedSampler
-from seq2see.sequences.pair_dataset import NO_EXAMPLE
-from seq2see.sources.examples import Example
 
 WORDS = ["red", "house", "yellow", "garden", "window", "flower", "evening"]
 EXAMPLES = [

@@ -7,9 +7,9 @@ import pytest
 
 from seq2see.api import resolve
 from seq2see.core.errors import UserError
+from seq2see.data.catalogue.catalogue_images import CatalogueImages
+from seq2see.data.readers.captioned_images import CaptionedImages
 from seq2see.runs.prepare import prepare
-from seq2see.sources.captioned_images import CaptionedImages
-from seq2see.sources.catalogue_images import CatalogueImages
 
 
 def test_images_with_captions_are_not_classified(monkeypatch):

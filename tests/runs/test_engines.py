@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import WordLevel
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding import optimize
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.settings import Decoding
@@ -19,8 +21,6 @@ from seq2see.runs.engines import BATCH_SIZE, MIN_SOURCES, TorchEngine
 from seq2see.runs.model import Model
 from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import WordLevel
 
 WORDS = [f"{first}{second}" for first in "bcdf" for second in "aeiou"]
 

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 import seq2see.inspection.image_grid as tiles
+from seq2see.data.examples import ImageExamples
+from seq2see.data.image_dataset import ImageProcessor
 from seq2see.inspection.trace import trace
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
@@ -21,8 +23,6 @@ from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.task_protocols import EncodedInput, TaskResult, batch_of
 from seq2see.runs.text_attention import TextAttention
-from seq2see.sequences.image_dataset import ImageProcessor
-from seq2see.sources.image_examples import ImageExamples
 
 
 @pytest.fixture

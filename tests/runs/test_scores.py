@@ -9,7 +9,8 @@ import pytest
 from seq2see.api import resolve
 from seq2see.cli.scores import headline_score, print_scores
 from seq2see.core.errors import UserError
-from seq2see.metrics.tokenized_bleu import has_moses
+from seq2see.data.catalogue.catalogue import CatalogueCorpus
+from seq2see.metrics.bleu import has_moses
 from seq2see.recipes.registry import recipe
 from seq2see.runs import evaluate, prepare
 from seq2see.runs.compare import compare_answers, largest_changes
@@ -17,7 +18,6 @@ from seq2see.runs.evaluate import score_outputs, target_language
 from seq2see.runs.prepare import read_corpus
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
-from seq2see.sources.catalogue import CatalogueCorpus
 
 OUTPUTS, REFERENCES = ["ein mann singt im regen ."], ["Ein Mann singt im Regen."]
 

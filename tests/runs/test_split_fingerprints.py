@@ -15,6 +15,7 @@ from PIL import Image
 from seq2see.api import resolve
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
+from seq2see.data.examples import Example
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.prepare import read_corpus
 from seq2see.runs.recipe import Recipe
@@ -27,7 +28,6 @@ from seq2see.runs.split_fingerprints import (
     write_split_fingerprints,
 )
 from seq2see.runs.train import train_recipe
-from seq2see.sources.examples import Example
 
 
 def pairs(path: Path, first: int, last: int) -> Path:

@@ -7,16 +7,16 @@ import math
 import pytest
 import torch
 
+from seq2see.data.examples import Example
+from seq2see.data.pair_dataset import PairDataset
+from seq2see.data.tokenizers.tokenizer import Characters, WordLevel
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.windows import TextDataset
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.teacher_forcing import batch_count, collect_attention, evaluate_teacher_forced
-from seq2see.sequences.pair_dataset import PairDataset
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import Characters, WordLevel
-from seq2see.sequences.windows import TextDataset
-from seq2see.sources.examples import Example
 from tiny_models import FAMILIES
 
 EXAMPLES = [

@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from seq2see.data.image_dataset import ImageProcessor
+from seq2see.data.series_dataset import StandardScaler
+from seq2see.data.tokenizers.tokenizer import Characters
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.inspection.record import ActivationRecord
 from seq2see.inspection.trace import ALL_KINDS
@@ -19,10 +23,6 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.model import Model, open_model
 from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.image_dataset import ImageProcessor
-from seq2see.sequences.series_dataset import StandardScaler
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import Characters
 
 STACK = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)
 LETTERS = train_tokenizer(Characters(), ["我有一支笔abc"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seq2see.sources.shapes import shapes_corpus
+from seq2see.data.generated.shapes import shapes_corpus
 
 HELD_OUT = 80
 

@@ -17,8 +17,8 @@ from tiny_recipes import write_pairs
 
 from seq2see.cli import app as command
 from seq2see.cli.app import run
+from seq2see.data.catalogue import catalogue
 from seq2see.runs import train as training
-from seq2see.sources import catalogue
 from seq2see.training.signals import Interrupted
 
 TINY = ["training.steps=3", "training.evaluate_every=2", "training.batch_tokens=256"]

@@ -14,6 +14,8 @@ from seq2see.cli.app import run as command
 from seq2see.cli.scores import print_scores
 from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
+from seq2see.data.examples import Example
+from seq2see.data.masking import crop_around_masks, encode_with_masks
 from seq2see.runs.compare import compare
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
@@ -26,8 +28,6 @@ from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.text_attention import TextAttention
 from seq2see.runs.train import train_recipe
-from seq2see.sequences.masking import crop_around_masks, encode_with_masks
-from seq2see.sources.examples import Example
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
 SMALL = {"source.max_tokens": 24, "training.batch_tokens": 192, "encoder.width": 32, "encoder.dropout": 0.0}

@@ -13,11 +13,11 @@ from PIL import Image
 from catalogue_stubs import idx_file, stub_catalogue
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
+from seq2see.data.catalogue.image_corpora import FASHION_MNIST_CLASSES
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.model import load
 from seq2see.runs.prepare import prepare
 from seq2see.runs.train import train_recipe
-from seq2see.sources.image_corpora import FASHION_MNIST_CLASSES
 
 random = np.random.default_rng(1)
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")

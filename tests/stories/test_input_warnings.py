@@ -11,6 +11,10 @@ from tiny_recipes import tiny_recipe
 from seq2see.cli.app import run as command
 from seq2see.cli.predict import interactive
 from seq2see.core.errors import UserError
+from seq2see.data.examples import Example
+from seq2see.data.tokenizers.tokenizer import Characters, Whitespace
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.windows import TextDataset
 from seq2see.runs.compare import compare_texts
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.model import load
@@ -19,10 +23,6 @@ from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 from seq2see.runs.word_embeddings import WordEmbeddings
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import Characters, Whitespace
-from seq2see.sequences.windows import TextDataset
-from seq2see.sources.examples import Example
 
 LINE = "the cat sat on the mat.\n"
 SMALL = {"target.max_tokens": 24, "training.batch_tokens": 192, "training.steps": 2, "training.evaluate_every": 2}

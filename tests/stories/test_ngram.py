@@ -15,6 +15,8 @@ import torch
 from seq2see.api import resolve
 from seq2see.cli.app import run as seq2see
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import BOS, EOS
+from seq2see.data.windows import TextDataset
 from seq2see.runs.compare import compare, compare_texts
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
@@ -24,8 +26,6 @@ from seq2see.runs.prepare import encode, read_corpus
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, read_scores
 from seq2see.runs.train import train_recipe
-from seq2see.sequences.tokenizers import BOS, EOS
-from seq2see.sequences.windows import TextDataset
 from seq2see.training.metrics_logger import read_metrics
 from seq2see.training.signals import Interrupted
 

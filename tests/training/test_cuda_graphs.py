@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
+from seq2see.data.contiguous import ContiguousSampler
+from seq2see.data.examples import Example
+from seq2see.data.packed import PackedSampler
+from seq2see.data.pair_dataset import PairDataset
+from seq2see.data.tokenizers.tokenizer import Characters
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.windows import TextDataset
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.contiguous import ContiguousSampler
-from seq2see.sequences.packed import PackedSampler
-from seq2see.sequences.pair_dataset import PairDataset
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import Characters
-from seq2see.sequences.windows import TextDataset
-from seq2see.sources.examples import Example
 from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.loop import NonFinite, Trainer
 from seq2see.training.objectives import NextToken

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2see.sequences.ngrams import count_ngrams
-from seq2see.sequences.tokenizers import BOS
+from seq2see.data.ngrams import count_ngrams
+from seq2see.data.tokenizers.tokenizer import BOS
 from seq2see.training.ngram_smoothing import (
     DEFAULT_DISCOUNTS,
     NEVER_PREDICTED,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from seq2see.sources.data_kinds import UserData
-    from seq2see.sources.data_report import DataReport
+    from seq2see.data.readers.data_kinds import UserData
+    from seq2see.data.readers.data_report import DataReport
 
 LARGE_ENOUGH = 1_000_000
 """A file size in bytes that suffices for the windows of any recipe."""
@@ -23,7 +23,7 @@ def list_() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from seq2see.sources.catalogue import list_corpora
+    from seq2see.data.catalogue.catalogue import list_corpora
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("corpus", "description", "license", "folder"):
@@ -37,7 +37,7 @@ def list_() -> None:
 @data.command("get")
 def get(name: Annotated[str, typer.Argument(help="A corpus of the catalogue.")]) -> None:
     """Download a corpus, or find it on this machine, and verify it."""
-    from seq2see.sources.catalogue import get_corpus
+    from seq2see.data.catalogue.catalogue import get_corpus
 
     corpus_files = get_corpus(name, print)
     print(f"{name} is in {corpus_files.folder}")
@@ -49,7 +49,7 @@ def check(
     task: Annotated[str, typer.Option("--task", help="The task or recipe that the files are for, as in `train`.")] = "",
 ) -> None:
     """Verify a corpus, or check your own files for errors; exit code 2 if there are any."""
-    from seq2see.sources.catalogue import CATALOGUE
+    from seq2see.data.catalogue.catalogue import CATALOGUE
 
     if len(names) == 1 and names[0] in CATALOGUE:
         _check_corpus(names[0])
@@ -58,7 +58,7 @@ def check(
 
 
 def _check_corpus(name: str) -> None:
-    from seq2see.sources.catalogue import check
+    from seq2see.data.catalogue.catalogue import check
 
     checks = check(name)
     for each in checks:
@@ -69,7 +69,7 @@ def _check_corpus(name: str) -> None:
 
 def _check_files(paths: list[Path], task: str) -> None:
     from seq2see.core.errors import missing_file
-    from seq2see.sources.data_kinds import KIND_NAMES, guess_data_kind
+    from seq2see.data.readers.data_kinds import KIND_NAMES, guess_data_kind
 
     for path in paths:
         if not path.exists():
@@ -94,9 +94,9 @@ def _check_files(paths: list[Path], task: str) -> None:
 def _check_windows(corpus: UserData, task: str, report: DataReport) -> None:
     """Report a text that is too short for the windows of a recipe, as its training would."""
     from seq2see.api import resolve
+    from seq2see.data.hold_out import check_hold_out
     from seq2see.runs.prepare import prepare
     from seq2see.runs.train import check_length
-    from seq2see.sources.hold_out import check_hold_out
 
     recipe = resolve(task, corpus.paths, {})
     check_hold_out(lambda: check_length(recipe, prepare(recipe, lambda text: None)), report)

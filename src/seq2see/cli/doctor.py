@@ -9,9 +9,9 @@ def doctor() -> None:
 
     from seq2see import __version__
     from seq2see.core.devices import describe_machine
+    from seq2see.data.catalogue.corpus_files import cache_folder, user_folder
     from seq2see.decoding.compiler import load_native_library
-    from seq2see.inspection.fonts import ADVICE, use_chinese_font
-    from seq2see.sources.corpus_files import cache_folder, user_folder
+    from seq2see.inspection.plotting import ADVICE, use_chinese_font
 
     free = shutil.disk_usage(".").free / 1e9
     facts = {

@@ -22,7 +22,7 @@ def evaluate(
         return
     from seq2see.cli.predict import decoding_setting
     from seq2see.cli.scores import print_answers, print_changes, print_scores
-    from seq2see.metrics.tokenized_bleu import INSTALL_HINT, has_moses
+    from seq2see.metrics.bleu import INSTALL_HINT, has_moses
     from seq2see.runs.compare import compare, compare_answers, compare_series, compare_texts, largest_changes
     from seq2see.runs.evaluate import evaluate, test_size
     from seq2see.runs.report import write_report

@@ -21,7 +21,7 @@ def explore(
 ) -> None:
     """Inspect trained models in a browser on this machine."""
     with importing():
-        from seq2see.explorer.serve import serve
+        from seq2see.explorer.server import serve
         from seq2see.explorer.workspace import Workspace
 
     if save is None:

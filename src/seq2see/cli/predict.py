@@ -64,9 +64,9 @@ def predict(
 
 def _predict_texts(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
     """Predict and print the texts of the command line, in one batch."""
+    from seq2see.data.readers.lines import is_blank
     from seq2see.models.image_settings import ImageSource
     from seq2see.runs.batch_inference import InferenceOptions, format_output, format_warnings
-    from seq2see.sources.lines import is_blank
 
     if not isinstance(model.config.model.source, ImageSource):
         for name in filter(os.path.isfile, texts):

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from seq2see.inspection.nearest_neighbors import Neighbor
+    from seq2see.inspection.embedding_space import Neighbor
     from seq2see.runs.word_embeddings import WordEmbeddings
 
 Run = Annotated[str, typer.Argument(help="A run folder, its name, or latest; or a Hugging Face folder.")]
@@ -51,7 +51,7 @@ def contexts(
     from rich.table import Table
 
     from seq2see.core.errors import UserError
-    from seq2see.inspection.context_plot import draw_contexts
+    from seq2see.inspection.evaluation_plots import draw_contexts
     from seq2see.interop.folders import is_pretrained
     from seq2see.runs.run_folder import find_model
 

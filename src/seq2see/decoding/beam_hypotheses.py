@@ -14,11 +14,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from seq2see.data.tokenizers.tokenizer import EOS
 from seq2see.decoding.beam_step import NAN_SCORES, is_native_compatible
 from seq2see.decoding.compiler import native_library_if_loaded
 from seq2see.decoding.hypotheses import History
 from seq2see.decoding.topk import stable_topk_indices
-from seq2see.sequences.tokenizers import EOS
 
 AddFinishedFields = ctypes.c_int64 * 19
 """The fields of `AddFinished` in cpp/beam_hypotheses.hpp (numbers and addresses), in its order."""

@@ -16,11 +16,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from seq2see.data.tokenizers.tokenizer import EOS, PAD
 from seq2see.decoding.compiler import native_library_if_loaded
 from seq2see.decoding.hypotheses import History
 from seq2see.decoding.samplers import DecodingStep
 from seq2see.decoding.topk import maybe_any, stable_topk
-from seq2see.sequences.tokenizers import EOS, PAD
 
 MAX_NATIVE_BEAMS = 32
 """The maximum `width` in C++, which sorts the best candidates by insertion."""

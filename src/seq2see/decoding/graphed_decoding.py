@@ -24,9 +24,9 @@ from torch.nn import functional
 from seq2see.core.batch import Images, Sequences
 from seq2see.core.devices import TRITON, WARMUP_RUNS, side_stream
 from seq2see.core.rows import clone_state, pick_rows, tensors_of
+from seq2see.data.tokenizers.tokenizer import PAD
 from seq2see.decoding.engine import GenerativeModel, log_probabilities, suppress_special_tokens
 from seq2see.decoding.samplers import DecodingStep, GreedySampler, IndependentSearch, Search, SearchState
-from seq2see.sequences.tokenizers import PAD
 
 WIDTH_MULTIPLE, LENGTH_MULTIPLE = 16, 32
 """Sources are padded to a multiple of the first, caches to a multiple of the second, so that few shapes occur."""

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from seq2see.sequences.tokenizers import EOS, PAD
+from seq2see.data.tokenizers.tokenizer import EOS, PAD
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seq2see.data.tokenizers.tokenizer import EOS, PAD
 from seq2see.decoding.hypotheses import History
-from seq2see.sequences.tokenizers import EOS, PAD
 
 LogitsProcessor = Callable[[History, Tensor], Tensor]
 """(history, scores (row, vocab)) -> scores (row, vocab)"""

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import uniform
+from seq2see.data.tokenizers.tokenizer import EOS, PAD
 from seq2see.decoding.hypotheses import History, Hypothesis, make_hypothesis
 from seq2see.decoding.length_penalties import LengthPenalty, NoPenalty
 from seq2see.decoding.topk import maybe_any, stable_argmax, stable_topk_indices
-from seq2see.sequences.tokenizers import EOS, PAD
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from seq2see.explorer.default_inputs import first_example
+from seq2see.explorer.inputs import first_example
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.ngram_lm import NgramSettings

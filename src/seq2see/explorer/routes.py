@@ -16,7 +16,6 @@ from seq2see.explorer.views import (
     compare,
     decode,
     embeddings,
-    exposure_bias,
     image_input,
     mistakes,
     next_token,
@@ -62,9 +61,7 @@ ROUTES: dict[str, Route] = {
     "mistakes/forecasts": Route(mistakes.SplitRequest, mistakes.forecasts, uses_model=False),
     "mistakes/rows": Route(mistakes.RowsRequest, mistakes.rows, uses_model=False),
     "mistakes/splits": Route(mistakes.SplitsRequest, mistakes.list_splits, uses_model=False),
-    "decode/exposure-bias": Route(
-        exposure_bias.ExposureBiasRequest, exposure_bias.exposure_bias, max_body_bytes=MAX_MEDIA_BYTES
-    ),
+    "decode/exposure-bias": Route(decode.ExposureBiasRequest, decode.exposure_bias, max_body_bytes=MAX_MEDIA_BYTES),
     "decode/search-tree": Route(decode.SearchTreeRequest, decode.search_tree, max_body_bytes=MAX_MEDIA_BYTES),
     "next-token/detokenize": Route(next_token.DetokenizeRequest, next_token.detokenize),
     "next-token/analysis": Route(next_token.NextTokenRequest, next_token.analyze, max_body_bytes=MAX_MEDIA_BYTES),

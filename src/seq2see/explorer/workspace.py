@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
+from seq2see.data.examples import Example, ImageExamples, short_name
 from seq2see.interop.folders import is_pretrained
 from seq2see.models.settings import ModelSettings
 from seq2see.runs.model import Model, open_model
@@ -19,8 +20,6 @@ from seq2see.runs.model_folder import ModelConfig, read_model
 from seq2see.runs.prepare import evaluation_examples
 from seq2see.runs.recipe import Recipe
 from seq2see.runs.run_folder import RunFolder, find_run
-from seq2see.sources.examples import Example
-from seq2see.sources.image_examples import ImageExamples, short_name
 
 MAX_CACHED = 32
 """The maximum number of cached values."""

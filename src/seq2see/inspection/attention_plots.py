@@ -18,8 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from seq2see.inspection.fonts import ADVICE, use_chinese_font
-from seq2see.inspection.plotting import DPI, GRAY, ORANGE, label_text, save_figure
+from seq2see.inspection.plotting import ADVICE, DPI, GRAY, ORANGE, label_text, save_figure, use_chinese_font
 
 Link = tuple[int, int]
 """(source word, target word), both counted from 0."""

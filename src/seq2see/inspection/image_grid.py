@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from seq2see.inspection.attention_plots import fonts_have
-from seq2see.inspection.fonts import use_chinese_font
-from seq2see.inspection.plotting import DPI, GRAY, ORANGE, label_text, save_figure
+from seq2see.inspection.plotting import DPI, GRAY, ORANGE, label_text, save_figure, use_chinese_font
 
 TILE_SIZE = 1.15
 """Width and height of an image on the sheet, in inches."""

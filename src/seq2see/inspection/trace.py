@@ -1,4 +1,10 @@
-"""Tracing a model: record the activations of its modules without changing its outputs.
+"""Hooks for several concurrent traces of one model.
+
+A model is shared: while one thread traces it, another thread may use it, or trace it too. So a layer does not call a
+trace directly. It calls a dispatcher, which passes the payload to the hooks of the current thread only. The dispatcher
+is attached to a layer as long as at least one trace in any thread uses it.
+
+Tracing a model: record the activations of its modules without changing its outputs.
 
 `with trace(model) as activations:` attaches hooks to the modules and removes them at the end of the block. Attention
 weights and gates, which fused kernels do not return, are computed a second time for the hooks. The outputs of a traced
@@ -20,7 +26,9 @@ model are those of the untraced model, bit for bit. A concurrent use of the mode
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, get_args
@@ -31,7 +39,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from seq2see.core.batch import Sequences
-from seq2see.inspection.hooks import Hook, attach_hooks
 from seq2see.inspection.record import ActivationRecord, Side, Signal, SignalKind
 from seq2see.layers.attention import Attention, AttentionRecord, CrossAttention
 from seq2see.layers.records import CellRecord, MemoryAttentionRecord
@@ -41,6 +48,50 @@ from seq2see.layers.recurrent_stack import BidirectionalRNN
 from seq2see.models.classifier import Classifier
 from seq2see.models.embedding_model import EmbeddingModel
 from seq2see.models.tagger import Tagger
+
+Hook = Callable[[nn.Module, Any], None]
+"""A function of a module and its payload: a record of its inputs (see `Attention.hook`), or its output."""
+
+ACTIVE_HOOKS: ContextVar[tuple[Mapping[int, Hook], ...]] = ContextVar("active_hooks", default=())
+"""The hooks of this thread (strictly, of this context): one mapping for each trace, from the id of a module."""
+LOCK = threading.Lock()
+HOOKED_MODULES: dict[int, tuple[int, Callable[[], None]]] = {}
+"""By the id of a module: the number of traces that use it, and the function that detaches the dispatcher."""
+
+
+@contextlib.contextmanager
+def attach_hooks(modules: Mapping[nn.Module, Hook]) -> Iterator[None]:
+    """Call each hook with the record of its module (if the module has a `hook` attribute), else with its output."""
+    with LOCK:
+        for module in modules:
+            count, detach = HOOKED_MODULES.get(id(module)) or (0, _attach(module))
+            HOOKED_MODULES[id(module)] = (count + 1, detach)
+    token = ACTIVE_HOOKS.set((*ACTIVE_HOOKS.get(), {id(module): hook for module, hook in modules.items()}))
+    try:
+        yield
+    finally:
+        ACTIVE_HOOKS.reset(token)
+        with LOCK:
+            for module in modules:
+                count, detach = HOOKED_MODULES.pop(id(module))
+                if count > 1:
+                    HOOKED_MODULES[id(module)] = (count - 1, detach)
+                else:
+                    detach()
+
+
+def _attach(module: nn.Module) -> Callable[[], None]:
+    if hasattr(module, "hook"):
+        setattr(module, "hook", partial(_dispatch, module))  # noqa: B010 - to mypy a module's attributes are tensors
+        return partial(delattr, module, "hook")  # the class attribute is None
+    return module.register_forward_hook(lambda module, inputs, output: _dispatch(module, output)).remove
+
+
+def _dispatch(module: nn.Module, payload: Any) -> None:
+    for hooks in ACTIVE_HOOKS.get():
+        if id(module) in hooks:
+            hooks[id(module)](module, payload)
+
 
 ATTENTION: tuple[SignalKind, ...] = ("attention",)
 ATTENTION_INPUTS: tuple[SignalKind, ...] = (

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import Tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.layers.norms import EPSILON
 from seq2see.models.encoder_model import EncoderModel
@@ -17,7 +18,6 @@ from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenizers import Tokenizer
 
 
 class ExportConfig(Protocol):

@@ -15,18 +15,16 @@ from safetensors.torch import save
 from torch import Tensor
 
 from seq2see.core.files import write_bytes, write_json
-from seq2see.interop.causal_configs import HF_ACTIVATIONS
-from seq2see.interop.causal_layouts import LAYOUTS, decoder_settings_of
+from seq2see.data.tokenizers.pretrained_tokenizer import PretrainedTokenizer, TokenIdMap
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, UNK
+from seq2see.interop.causal_weights import HF_ACTIVATIONS, LAYOUTS, decoder_settings_of
 from seq2see.interop.exportable import ExportableModel, require_language_model, setting_text, unsupported
 from seq2see.interop.folders import atomic_folder
-from seq2see.interop.hugging_face_config import ENGINE, decoding_json
-from seq2see.interop.hugging_face_tokenizer import write_causal_tokenizer
-from seq2see.interop.position_embeddings import position_table
+from seq2see.interop.hugging_face_files import ENGINE, decoding_json, write_causal_tokenizer
+from seq2see.interop.vit_weights import position_table
 from seq2see.models.named_tensors import named_tensors
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.pretrained_tokenizer import PretrainedTokenizer, TokenIdMap
-from seq2see.sequences.tokenizers import BOS, EOS, PAD, UNK
 
 LAYOUT_BY_NORM = {"layer": "gpt2", "rms": "llama"}
 # The supported values of each setting, by layout; another value raises an error.

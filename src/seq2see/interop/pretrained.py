@@ -13,27 +13,31 @@ from typing import Any
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import read_tree
-from seq2see.decoding.settings import Decoding
-from seq2see.interop.bert_configs import bert_labels, bert_settings, bert_token_ids
-from seq2see.interop.bert_layouts import BASE_MODEL_PREFIX, IGNORED_SUFFIXES, bert_mappings
-from seq2see.interop.causal_configs import SETTINGS, JsonConfig
-from seq2see.interop.causal_layouts import LAYOUTS, WeightMapping
-from seq2see.interop.folders import is_timm
-from seq2see.interop.safetensors_files import SafetensorsFiles, TensorReader, match_weights
-from seq2see.interop.vit_configs import google_vit, hugging_face_vit, timm_vit
-from seq2see.interop.vit_weights import ViTCheckpoint, vit_model
-from seq2see.models.build import build_model
-from seq2see.models.encoder_model import EncoderModel
-from seq2see.models.language_model import LanguageModel
-from seq2see.models.named_tensors import load_named_tensors
-from seq2see.models.settings import Label, ModelSettings, Tags
-from seq2see.sequences.pretrained_tokenizer import (
+from seq2see.data.tokenizers.pretrained_tokenizer import (
     DOWNLOAD_AGAIN,
     PretrainedTokenizer,
     TokenIdMap,
     read_pretrained_tokenizer,
 )
-from seq2see.sequences.tokenizers import MASK_TEXT, Tokenizer
+from seq2see.data.tokenizers.tokenizer import MASK_TEXT, Tokenizer
+from seq2see.decoding.settings import Decoding
+from seq2see.interop.bert_weights import (
+    BASE_MODEL_PREFIX,
+    IGNORED_SUFFIXES,
+    bert_labels,
+    bert_mappings,
+    bert_settings,
+    bert_token_ids,
+)
+from seq2see.interop.causal_weights import LAYOUTS, SETTINGS, JsonConfig, WeightMapping
+from seq2see.interop.folders import is_timm
+from seq2see.interop.safetensors_files import SafetensorsFiles, TensorReader, match_weights
+from seq2see.interop.vit_weights import ViTCheckpoint, google_vit, hugging_face_vit, timm_vit, vit_model
+from seq2see.models.build import build_model
+from seq2see.models.encoder_model import EncoderModel
+from seq2see.models.language_model import LanguageModel
+from seq2see.models.named_tensors import load_named_tensors
+from seq2see.models.settings import Label, ModelSettings, Tags
 
 VITS = ("vit", "deit")
 END_OF_TEXT = "<|endoftext|>"

@@ -11,8 +11,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from seq2see.core.errors import UserError
-from seq2see.interop.causal_layouts import WeightMapping, format_shape
-from seq2see.sequences.pretrained_tokenizer import DOWNLOAD_AGAIN
+from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN
+from seq2see.interop.causal_weights import WeightMapping, format_shape
 
 INDEX = "model.safetensors.index.json"
 LEGACY_SUFFIXES = {".gamma": ".weight", ".beta": ".bias"}

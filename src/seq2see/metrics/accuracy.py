@@ -1,4 +1,6 @@
-"""Accuracy: the share of correct predictions, by token or by sentence.
+"""A check for metrics that compare outputs with references.
+
+Accuracy: the share of correct predictions, by token or by sentence.
 
 The result stores its two counts, so that batches can be summed: the mean of the accuracies of batches would weight a
 token in a small batch more than one in a large batch.
@@ -14,7 +16,17 @@ from torch import Tensor
 
 from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
-from seq2see.metrics.checks import check_same_length
+
+
+def check_same_length(outputs: Sequence[object], references: Sequence[object]) -> None:
+    """Raise an error if there are no outputs, or if the numbers of outputs and references differ."""
+    if len(outputs) != len(references):
+        raise UserError(
+            f"There are {len(outputs)} outputs but {len(references)} references.",
+            hint="Each output needs one reference, in the same order.",
+        )
+    if not outputs:
+        raise UserError("There are no outputs to score.")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from seq2see.metrics.checks import check_same_length
+from seq2see.metrics.accuracy import check_same_length
 
 Tokens = Sequence[str]
 

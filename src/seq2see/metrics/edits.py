@@ -14,7 +14,7 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 
 from seq2see.core.errors import UserError
-from seq2see.metrics.checks import check_same_length
+from seq2see.metrics.accuracy import check_same_length
 
 Symbols = Sequence[str]
 

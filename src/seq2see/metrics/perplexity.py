@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from seq2see.core.errors import UserError
-from seq2see.sequences.windows import Unit
+from seq2see.data.windows import Unit
 
 
 @dataclass(frozen=True)

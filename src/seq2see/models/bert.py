@@ -2,7 +2,7 @@
 
 Devlin et al. 2019. Compare `gpt.py`, whose causal mask hides the future and which predicts the next token. The blocks
 are the encoder's own (`transformer.py`) and only padding is masked. Such a model could copy its input, so some tokens
-are masked (`sequences/masking.py`), and the model predicts the tokens at these positions.
+are masked (`data/masking.py`), and the model predicts the tokens at these positions.
 """
 
 from __future__ import annotations

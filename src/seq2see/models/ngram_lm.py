@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from seq2see.core.batch import Sequences
 from seq2see.core.settings import Settings
-from seq2see.sequences.tokenizers import BOS
+from seq2see.data.tokenizers.tokenizer import BOS
 
 UNSEEN = -1
 """The index of a context that is in no table: keys made from it are negative, and no key of a table is."""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveInt, model_validator
 
 from seq2see.core.settings import Settings, default_kind
+from seq2see.data.tokenizers.tokenizer import BPE, TokenizerSettings
 from seq2see.models.convolutional import GatedCNNSettings, TextCNNSettings
 from seq2see.models.image_settings import PATCH_STRIDE_SETTING, ImageSource, VideoSource
 from seq2see.models.mlp_lm import MLPDecoderSettings
@@ -15,7 +16,6 @@ from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.resnet_encoder import ResNetSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenizers import BPE, TokenizerSettings
 
 EncoderSettings = Annotated[
     TransformerSettings | RecurrentEncoderSettings | GatedCNNSettings | TextCNNSettings | ResNetSettings,

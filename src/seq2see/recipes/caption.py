@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from seq2see.data.augmentation import Augmentation
+from seq2see.data.catalogue.catalogue_images import CatalogueImages
+from seq2see.data.generated.shapes.shapes_corpus import MovingShapesCorpus, ShapesCorpus
+from seq2see.data.tokenizers.tokenizer import WordLevel
 from seq2see.decoding.settings import Decoding
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings, VideoSource
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
@@ -9,10 +13,6 @@ from seq2see.models.resnet_encoder import ConvStemSettings
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.recipe import Recipe
-from seq2see.sequences.augmentation import Augmentation
-from seq2see.sequences.tokenizers import WordLevel
-from seq2see.sources.catalogue_images import CatalogueImages
-from seq2see.sources.shapes.shapes_corpus import MovingShapesCorpus, ShapesCorpus
 from seq2see.training.objectives import NextToken
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from seq2see.data.catalogue.catalogue import CatalogueCorpus
+from seq2see.data.generated.pocket.tense import PocketTense
+from seq2see.data.tokenizers.tokenizer import BPE, Characters, Pretrained, WordLevel
 from seq2see.decoding.settings import Decoding
 from seq2see.models.convolutional import TextCNNSettings
 from seq2see.models.recurrent import RecurrentEncoderSettings
 from seq2see.models.settings import BertEmbeddingSettings, Label, Text, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.recipe import Recipe
-from seq2see.sequences.tokenizers import BPE, Characters, Pretrained, WordLevel
-from seq2see.sources.catalogue import CatalogueCorpus
-from seq2see.sources.pocket.tense import PocketTense
 from seq2see.training.objectives import Classification
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training

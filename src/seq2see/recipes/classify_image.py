@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from seq2see.data.augmentation import Augmentation
+from seq2see.data.catalogue.catalogue_images import CatalogueImages
+from seq2see.data.generated.shapes.shapes_corpus import ShapesCorpus
 from seq2see.decoding.settings import Decoding
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettings, ResNetSettings, ResNetStemSettings
 from seq2see.models.settings import ImageLabel
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.recipe import Recipe
-from seq2see.sequences.augmentation import Augmentation
-from seq2see.sources.catalogue_images import CatalogueImages
-from seq2see.sources.shapes.shapes_corpus import ShapesCorpus
 from seq2see.training.objectives import Classification
 from seq2see.training.optimizer_settings import Muon
 from seq2see.training.schedules import Cosine

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from seq2see.data.readers.texts import PythonLibrary
+from seq2see.data.tokenizers.tokenizer import BPE, Characters
 from seq2see.decoding.settings import Decoding
 from seq2see.models.settings import (
     BertEmbeddingSettings,
@@ -12,8 +14,6 @@ from seq2see.models.settings import (
 )
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.recipe import Recipe
-from seq2see.sequences.tokenizers import BPE, Characters
-from seq2see.sources.texts import PythonLibrary
 from seq2see.training.objectives import MaskedToken, MaskedTokenNextSentence
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training

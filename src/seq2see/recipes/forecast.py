@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from seq2see.data.readers.number_series import NoisySine
 from seq2see.decoding.settings import Decoding
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import Series
 from seq2see.runs.recipe import Recipe
-from seq2see.sources.number_series import NoisySine
 from seq2see.training.objectives import NextValue
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training

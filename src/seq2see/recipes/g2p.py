@@ -7,14 +7,14 @@ as correct, and no test word occurs in the training data.
 
 from __future__ import annotations
 
+from seq2see.data.catalogue.catalogue import CatalogueCorpus
+from seq2see.data.tokenizers.tokenizer import Characters, WordLevel
 from seq2see.decoding.length_penalties import Average
 from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.recipe import Recipe
-from seq2see.sequences.tokenizers import Characters, WordLevel
-from seq2see.sources.catalogue import CatalogueCorpus
 from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.objectives import NextToken
 from seq2see.training.schedules import Cosine

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from seq2see.data.catalogue.catalogue_texts import CatalogueText
+from seq2see.data.readers.texts import PythonLibrary
+from seq2see.data.tokenizers.tokenizer import Characters, Whitespace
 from seq2see.decoding.settings import Decoding
 from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.settings import TextTarget
 from seq2see.runs.recipe import Recipe
-from seq2see.sequences.tokenizers import Characters, Whitespace
-from seq2see.sources.catalogue_texts import CatalogueText
-from seq2see.sources.texts import PythonLibrary
 
 
 def ngram() -> Recipe:

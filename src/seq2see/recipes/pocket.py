@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
+from seq2see.data.tokenizers.tokenizer import Characters, WordLevel
 from seq2see.decoding.settings import Decoding
 from seq2see.models.convolutional import GatedCNNSettings
 from seq2see.models.recurrent import AttentionName, CellName, RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.recipe import Metric, Recipe
-from seq2see.sequences.tokenizers import Characters, WordLevel
-from seq2see.sources.pocket.pocket_corpus import PocketCorpus
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizer_settings import SGD
 from seq2see.training.scheduled_sampling import FreeRunning, ScheduledSampling

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from seq2see.data.catalogue.catalogue_texts import CatalogueText
+from seq2see.data.tokenizers.tokenizer import Whitespace
 from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import AWDSettings, RecurrentDecoderSettings
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.recipe import Recipe
-from seq2see.sequences.tokenizers import Whitespace
-from seq2see.sources.catalogue_texts import CatalogueText
 from seq2see.training.averaging import NTASGD
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizer_settings import SGD, AdamW

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from seq2see.data.generated.puzzle_corpus import PuzzleCorpus
+from seq2see.data.tokenizers.tokenizer import Characters, WordLevel
 from seq2see.models.settings import Text, TextTarget
 from seq2see.recipes.pocket import pocket_transformer
 from seq2see.runs.recipe import Recipe
-from seq2see.sequences.tokenizers import Characters, WordLevel
-from seq2see.sources.puzzle_corpus import PuzzleCorpus
 
 
 def puzzle_copy() -> Recipe:

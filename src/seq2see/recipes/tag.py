@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from seq2see.data.catalogue.catalogue import CatalogueCorpus
+from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
+from seq2see.data.tokenizers.tokenizer import BPE, Characters
 from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import RecurrentEncoderSettings
 from seq2see.models.settings import NgramEmbeddingSettings, Tags, Text, TokenEmbeddingSettings
 from seq2see.runs.recipe import Recipe
-from seq2see.sequences.tokenizers import BPE, Characters
-from seq2see.sources.catalogue import CatalogueCorpus
-from seq2see.sources.pocket.pocket_corpus import PocketCorpus
 from seq2see.training.objectives import Classification
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training

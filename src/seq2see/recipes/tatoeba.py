@@ -6,14 +6,14 @@ The first two differ only in the tokenization of Chinese: characters, or subword
 
 from __future__ import annotations
 
+from seq2see.data.catalogue.catalogue import CatalogueCorpus
+from seq2see.data.tokenizers.tokenizer import BPE, Characters, WordLevel
 from seq2see.decoding.length_penalties import Average
 from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.recipe import Recipe
-from seq2see.sequences.tokenizers import BPE, Characters, WordLevel
-from seq2see.sources.catalogue import CatalogueCorpus
 from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizer_settings import AdamW

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from seq2see.data.catalogue.catalogue import CatalogueCorpus
+from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
+from seq2see.data.tokenizers.tokenizer import BPE, Unigram
 from seq2see.decoding.length_penalties import GNMT, Average
 from seq2see.decoding.settings import Decoding
 from seq2see.models.settings import Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.recipe import Recipe
-from seq2see.sequences.tokenizers import BPE, Unigram
-from seq2see.sources.catalogue import CatalogueCorpus
-from seq2see.sources.pocket.pocket_corpus import PocketCorpus
 from seq2see.training.averaging import CheckpointAverage, ExponentialMovingAverage
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizer_settings import Adam

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from seq2see.data.catalogue.catalogue_texts import CatalogueText
+from seq2see.data.readers.texts import PythonLibrary
+from seq2see.data.tokenizers.tokenizer import Characters
 from seq2see.decoding.settings import Decoding
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.recurrent import CellName, RecurrentDecoderSettings
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.recipe import Recipe
-from seq2see.sequences.tokenizers import Characters
-from seq2see.sources.catalogue_texts import CatalogueText
-from seq2see.sources.texts import PythonLibrary
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
 

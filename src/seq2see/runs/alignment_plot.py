@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seq2see.data.examples import Example
+from seq2see.data.pair_dataset import PairDataset
 from seq2see.metrics.alignment import HeadSelection, word_attention
 from seq2see.runs.model import Model
 from seq2see.runs.prepare import encode
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.teacher_forcing import collect_attention
 from seq2see.runs.text_attention import TextAttention
-from seq2see.sequences.pair_dataset import PairDataset
-from seq2see.sources.examples import Example
 
 if TYPE_CHECKING:
     from seq2see.inspection.attention_plots import Alignment

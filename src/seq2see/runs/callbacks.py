@@ -10,6 +10,10 @@ from torch import nn
 from seq2see.core.batch import Sequences
 from seq2see.core.devices import device_of
 from seq2see.core.files import write_text
+from seq2see.data.examples import Example, ImageExamples
+from seq2see.data.series_dataset import SeriesDataset
+from seq2see.data.tokenizers.tokenizer import EOS
+from seq2see.data.windows import TextDataset
 from seq2see.decoding.engine import decode
 from seq2see.decoding.samplers import GreedySampler
 from seq2see.decoding.settings import make_limits, make_sampler
@@ -20,11 +24,6 @@ from seq2see.runs.recipe import Recipe
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.tasks import task_of
 from seq2see.runs.teacher_forcing import evaluate_series, evaluate_teacher_forced
-from seq2see.sequences.series_dataset import SeriesDataset
-from seq2see.sequences.tokenizers import EOS
-from seq2see.sequences.windows import TextDataset
-from seq2see.sources.examples import Example
-from seq2see.sources.image_examples import ImageExamples
 from seq2see.training.loop import Callback, Trainer
 from seq2see.training.metrics_logger import MetricsLogger
 from seq2see.training.signals import CallbackAborted, StopRequest

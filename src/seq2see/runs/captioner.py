@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from seq2see.core.batch import Batch, Images, Sequences
+from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.runs.engines import GenerationRequest
 from seq2see.runs.image_classification import ImageClassification, named_image_batch, with_image_size
@@ -21,7 +22,6 @@ from seq2see.runs.model_folder import StoredModel
 from seq2see.runs.task_protocols import EncodedInput
 from seq2see.runs.text_attention import TextAttention
 from seq2see.runs.tracing import NamedBatch, trace_batch
-from seq2see.sequences.tokenizers import BOS, EOS
 
 
 class Captioner(Model):

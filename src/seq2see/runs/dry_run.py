@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 
 from seq2see.core.batch import Batch, Images
+from seq2see.data.windows import TextDataset
 from seq2see.models.ngram_lm import NgramSettings
 from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.ngram_training import check_ngram_text
 from seq2see.runs.prepare import prepare
 from seq2see.runs.recipe import Recipe
 from seq2see.runs.train import batches, count_weights, new_trainer
-from seq2see.sequences.windows import TextDataset
 
 TIMED_STEPS = 3
 

@@ -181,7 +181,7 @@ class CTranslate2Engine:
 
     def _engine(self, precision: str) -> Any:
         if precision not in self._engines:
-            from seq2see.interop.ct2_engine import Ct2Engine
+            from seq2see.interop.ctranslate2 import Ct2Engine
 
             self._engines[precision] = Ct2Engine(self.stored, precision, torch.get_num_threads())
         return self._engines[precision]

@@ -10,12 +10,23 @@ from typing import Any
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
+from seq2see.data.catalogue.catalogue import CatalogueCorpus
+from seq2see.data.examples import Example, ImageExamples
+from seq2see.data.pair_dataset import PairDataset
+from seq2see.data.readers.texts import read_text
+from seq2see.data.windows import TextDataset
 from seq2see.metrics.accuracy import sentence_accuracy
 from seq2see.metrics.alignment import HeadSelection, score_heads, select_heads
-from seq2see.metrics.bleu import BleuTokenizer, corpus_bleu, corpus_chrf, sentence_chrf
+from seq2see.metrics.bleu import (
+    BleuTokenizer,
+    corpus_bleu,
+    corpus_bleu_tokenized,
+    corpus_chrf,
+    has_moses,
+    sentence_chrf,
+)
 from seq2see.metrics.d2l_bleu import d2l_bleu
 from seq2see.metrics.edits import pronunciation_errors
-from seq2see.metrics.tokenized_bleu import corpus_bleu_tokenized, has_moses
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.runs.alignment_plot import draw_attention
 from seq2see.runs.captioner import Captioner
@@ -30,12 +41,6 @@ from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.split_fingerprints import DEVELOPMENT_SPLITS, changed_splits
 from seq2see.runs.tasks import task_of
 from seq2see.runs.teacher_forcing import batch_count, collect_attention, evaluate_teacher_forced, token_losses
-from seq2see.sequences.pair_dataset import PairDataset
-from seq2see.sequences.windows import TextDataset
-from seq2see.sources.catalogue import CatalogueCorpus
-from seq2see.sources.examples import Example
-from seq2see.sources.image_examples import ImageExamples
-from seq2see.sources.texts import read_text
 
 MAX_WINDOW = 1024
 """The window size in tokens for texts given with `--file`; pretrained models often support longer windows."""

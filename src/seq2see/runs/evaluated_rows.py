@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import Tokenizer
 from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.models.settings import Tags
 from seq2see.runs.forecasting import context_of
 from seq2see.runs.model import Model
 from seq2see.runs.report_examples import read_table
 from seq2see.runs.run_folder import RunFolder
-from seq2see.sequences.tokenizers import Tokenizer
 
 ENDING = "-predictions"
 """The file names of label tables end with this after the split; those of text tables are the split alone."""

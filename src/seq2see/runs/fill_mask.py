@@ -14,6 +14,9 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
+from seq2see.data.examples import Example
+from seq2see.data.masking import MaskedTextDataset, MaskedTextPairDataset, crop_around_masks, encode_with_masks
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, UNK, add_mask_token
 from seq2see.runs.model import ScoredText
 from seq2see.runs.model_folder import StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
@@ -21,9 +24,6 @@ from seq2see.runs.pretrained import source_tokenizer
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.task_protocols import EncodedInput, ProgressCallback, Splits, TaskResult
 from seq2see.runs.teacher_forcing import BATCH_SIZE, LOSS_WINDOWS, evaluate_teacher_forced
-from seq2see.sequences.masking import MaskedTextDataset, MaskedTextPairDataset, crop_around_masks, encode_with_masks
-from seq2see.sequences.tokenizers import BOS, EOS, MASK_TEXT, UNK, add_mask_token
-from seq2see.sources.examples import Example
 
 if TYPE_CHECKING:
     from seq2see.runs.recipe import Recipe

@@ -11,6 +11,8 @@ import torch
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_text
+from seq2see.data.examples import Example
+from seq2see.data.series_dataset import SeriesDataset, StandardScaler
 from seq2see.decoding.forecasting import forecast
 from seq2see.metrics.forecast_errors import HORIZONS, Forecasts, LinearAutoregression, Values, persistence_forecast
 from seq2see.models.mlp_lm import MLPDecoderSettings
@@ -19,8 +21,6 @@ from seq2see.runs.model_folder import StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.task_protocols import ProgressCallback, Splits
-from seq2see.sequences.series_dataset import SeriesDataset, StandardScaler
-from seq2see.sources.examples import Example
 
 if TYPE_CHECKING:
     from seq2see.runs.recipe import Recipe
@@ -122,7 +122,7 @@ def _forecast(stored: StoredModel, contexts: Values, on_progress: ProgressCallba
 
 def write_forecasts(stored: StoredModel, values: Values, first: int, forecasts: Forecasts, run: RunFolder) -> None:
     """Write a table and a plot of the test values and their forecasts, in the units of the series."""
-    from seq2see.inspection.forecast_plot import draw_forecasts  # matplotlib only where it is used
+    from seq2see.inspection.evaluation_plots import draw_forecasts  # matplotlib only where it is used
 
     scale = stored.tokenizers.source
     assert isinstance(scale, StandardScaler)

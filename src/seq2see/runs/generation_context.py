@@ -16,12 +16,12 @@ from torch import Tensor
 
 from seq2see.core.batch import IGNORE_INDEX, Batch, Images, Sequences
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, Tokenizer
 from seq2see.decoding.engine import log_probabilities, suppress_special_tokens
 from seq2see.decoding.search_tree import SearchTree, trace_search
 from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler
 from seq2see.models.image_settings import ImageSource
 from seq2see.runs.model import Model
-from seq2see.sequences.tokenizers import BOS, EOS, PAD, Tokenizer
 
 
 @dataclass(frozen=True)

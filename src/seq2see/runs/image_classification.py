@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from seq2see.core.batch import Batch
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
+from seq2see.data.examples import Example, ImageExamples
+from seq2see.data.image_dataset import ImageDataset, ImageProcessor
+from seq2see.data.readers.captioned_images import CaptionedImages
 from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.settings import ModelSettings
@@ -31,10 +34,6 @@ from seq2see.runs.text_classification import (
     write_prediction_table,
 )
 from seq2see.runs.tracing import NamedBatch
-from seq2see.sequences.image_dataset import ImageDataset, ImageProcessor
-from seq2see.sources.captioned_images import CaptionedImages
-from seq2see.sources.examples import Example
-from seq2see.sources.image_examples import ImageExamples
 
 if TYPE_CHECKING:
     from seq2see.runs.recipe import Recipe

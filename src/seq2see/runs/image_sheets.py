@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from seq2see.core.batch import Batch, Images, Videos
 from seq2see.core.devices import device_of
-from seq2see.inspection.rollout import rollout
+from seq2see.data.examples import ImageExamples
+from seq2see.inspection.attention_measures import rollout
 from seq2see.inspection.trace import trace
 from seq2see.runs.model_folder import StoredModel
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.task_protocols import TaskResult, batch_of
-from seq2see.sources.image_examples import ImageExamples
 
 if TYPE_CHECKING:
+    from seq2see.data.examples import Example
     from seq2see.inspection.image_grid import Tile, TileRow
     from seq2see.runs.captioner import Captioner
-    from seq2see.sources.examples import Example
 
 COLUMNS = 10
 """Images per row."""

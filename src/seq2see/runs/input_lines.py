@@ -22,8 +22,8 @@ from itertools import islice
 from pathlib import Path
 
 from seq2see.core.errors import UserError
-from seq2see.sources.data_report import DataReport, ErrorPolicy
-from seq2see.sources.lines import read_lines, split_lines
+from seq2see.data.readers.data_report import DataReport, ErrorPolicy
+from seq2see.data.readers.lines import read_lines, split_lines
 
 FIRST_WINDOW, LARGEST_WINDOW = 64, 2048
 CHUNK_BYTES = 1 << 16

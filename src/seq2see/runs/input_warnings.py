@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from seq2see.sequences.tokenizers import UNK, Tokenizer
+from seq2see.data.tokenizers.tokenizer import UNK, Tokenizer
 
 SHOWN = 5
 """The number of unknown tokens that are listed; the others are counted."""

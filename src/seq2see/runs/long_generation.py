@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import EOS, PAD, Tokenizer
 from seq2see.decoding.engine import stream
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler
 from seq2see.runs.engines import Engine, GenerationRequest, ProgressCallback, TorchEngine
-from seq2see.sequences.tokenizers import EOS, PAD, Tokenizer
 
 if TYPE_CHECKING:
     from seq2see.runs.model import Model

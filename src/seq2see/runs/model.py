@@ -15,6 +15,8 @@ from torch import nn
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
+from seq2see.data.readers.lines import is_blank
+from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.inspection.record import ActivationRecord, SignalKind
 from seq2see.inspection.trace import ATTENTION
@@ -27,8 +29,6 @@ from seq2see.runs.model_folder import StoredModel, read_model
 from seq2see.runs.run_folder import find_model
 from seq2see.runs.text_attention import TextAttention
 from seq2see.runs.tracing import NamedBatch, trace_text
-from seq2see.sequences.tokenizers import BOS, EOS
-from seq2see.sources.lines import is_blank
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
-from seq2see.sequences.image_dataset import ImageProcessor
-from seq2see.sequences.pretrained_tokenizer import PretrainedTokenizer, TokenIdMap, read_pretrained_tokenizer
-from seq2see.sequences.series_dataset import StandardScaler
-from seq2see.sequences.tokenizers import Tokenizer
+from seq2see.data.image_dataset import ImageProcessor
+from seq2see.data.series_dataset import StandardScaler
+from seq2see.data.tokenizers.pretrained_tokenizer import PretrainedTokenizer, TokenIdMap, read_pretrained_tokenizer
+from seq2see.data.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ import torch
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
+from seq2see.data.ngrams import NgramCounts, count_ngrams
+from seq2see.data.windows import TextDataset
 from seq2see.models.build import build_generative_model
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.ngram_lm import NgramDecoder, NgramSettings
@@ -24,8 +26,6 @@ from seq2see.runs.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.runs.prepare import PreparedData
 from seq2see.runs.recipe import Recipe
 from seq2see.runs.run_folder import RunFolder
-from seq2see.sequences.ngrams import NgramCounts, count_ngrams
-from seq2see.sequences.windows import TextDataset
 from seq2see.training.metrics_logger import MetricsLogger
 from seq2see.training.ngram_smoothing import SMOOTHINGS, load_levels
 from seq2see.training.signals import Interrupted, StopRequest

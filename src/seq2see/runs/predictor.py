@@ -9,6 +9,7 @@ from typing import Any
 
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT
 from seq2see.models.settings import NgramEmbeddingSettings
 from seq2see.runs.fill_mask import FillMask
 from seq2see.runs.image_classification import named_image_batch, with_image_size
@@ -21,7 +22,6 @@ from seq2see.runs.tasks import encoder_task_of
 from seq2see.runs.text_attention import TextAttention
 from seq2see.runs.token_classification import split_words
 from seq2see.runs.tracing import NamedBatch, trace_batch
-from seq2see.sequences.tokenizers import BOS, EOS, MASK_TEXT
 
 
 class Predictor(Model):

@@ -9,6 +9,18 @@ from typing import Any
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
+from seq2see.data.examples import Example, ImageExamples
+from seq2see.data.image_dataset import CaptionDataset, ImageDataset, ImageProcessor, VideoProcessor
+from seq2see.data.pair_dataset import PairDataset
+from seq2see.data.readers.conll import UserTaggedTexts
+from seq2see.data.readers.data_report import DataReport
+from seq2see.data.readers.number_series import UserSeries
+from seq2see.data.readers.texts import UserTexts
+from seq2see.data.readers.user_pairs import UserPairs
+from seq2see.data.tokenizers.bpe_dropout import BPEDropoutDataset
+from seq2see.data.tokenizers.tokenizer import BPE
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.windows import TextDataset
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.ngram_lm import NgramSettings
@@ -18,21 +30,6 @@ from seq2see.runs.recipe import ImageCorpus, Recipe, VideoCorpus
 from seq2see.runs.split_fingerprints import SplitFingerprint, split_fingerprint
 from seq2see.runs.task_protocols import Splits
 from seq2see.runs.tasks import task_of
-from seq2see.sequences.bpe_dropout import BPEDropoutDataset
-from seq2see.sequences.captions import CaptionDataset
-from seq2see.sequences.image_dataset import ImageDataset, ImageProcessor
-from seq2see.sequences.pair_dataset import PairDataset
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import BPE
-from seq2see.sequences.video_processor import VideoProcessor
-from seq2see.sequences.windows import TextDataset
-from seq2see.sources.conll import UserTaggedTexts
-from seq2see.sources.data_report import DataReport
-from seq2see.sources.examples import Example
-from seq2see.sources.image_examples import ImageExamples
-from seq2see.sources.number_series import UserSeries
-from seq2see.sources.texts import UserTexts
-from seq2see.sources.user_pairs import UserPairs
 
 EncodedData = PairDataset | TextDataset | ImageDataset
 """Encoded examples: pairs, windows of running text, or images."""

@@ -16,13 +16,13 @@ from torch import nn
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings, walk
+from seq2see.data.tokenizers.tokenizer import Tokenizer
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.interop.folders import is_pretrained
 from seq2see.layers.positions import LearnedPositions2d
 from seq2see.models.named_tensors import named_tensors
 from seq2see.runs.model_folder import StoredModel, read_model
 from seq2see.runs.run_folder import find_run
-from seq2see.sequences.tokenizer_training import train_tokenizer
-from seq2see.sequences.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from seq2see.runs.recipe import Recipe

@@ -7,6 +7,20 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from seq2see.core.settings import Settings, default_kind
+from seq2see.data.augmentation import Augmentation
+from seq2see.data.catalogue.catalogue import CatalogueCorpus
+from seq2see.data.catalogue.catalogue_images import CatalogueImages
+from seq2see.data.catalogue.catalogue_texts import CatalogueText
+from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
+from seq2see.data.generated.pocket.tense import PocketTense
+from seq2see.data.generated.puzzle_corpus import PuzzleCorpus
+from seq2see.data.generated.shapes.shapes_corpus import MovingShapesCorpus, ShapesCorpus
+from seq2see.data.readers.conll import UserTaggedTexts
+from seq2see.data.readers.number_series import NoisySine, UserSeries
+from seq2see.data.readers.texts import PythonLibrary, UserTexts
+from seq2see.data.readers.user_images import UserCaptionedImages, UserCaptionedVideos, UserImages
+from seq2see.data.readers.user_pairs import UserLabeledTexts, UserPairs
+from seq2see.data.tokenizers.tokenizer import BPE
 from seq2see.decoding.settings import Decoding
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.ngram_lm import NgramSettings
@@ -24,20 +38,6 @@ from seq2see.models.settings import (
     TextTarget,
     TokenEmbeddingSettings,
 )
-from seq2see.sequences.augmentation import Augmentation
-from seq2see.sequences.tokenizers import BPE
-from seq2see.sources.catalogue import CatalogueCorpus
-from seq2see.sources.catalogue_images import CatalogueImages
-from seq2see.sources.catalogue_texts import CatalogueText
-from seq2see.sources.conll import UserTaggedTexts
-from seq2see.sources.number_series import NoisySine, UserSeries
-from seq2see.sources.pocket.pocket_corpus import PocketCorpus
-from seq2see.sources.pocket.tense import PocketTense
-from seq2see.sources.puzzle_corpus import PuzzleCorpus
-from seq2see.sources.shapes.shapes_corpus import MovingShapesCorpus, ShapesCorpus
-from seq2see.sources.texts import PythonLibrary, UserTexts
-from seq2see.sources.user_images import UserCaptionedImages, UserCaptionedVideos, UserImages
-from seq2see.sources.user_pairs import UserLabeledTexts, UserPairs
 from seq2see.training.objectives import (
     Classification,
     MaskedToken,

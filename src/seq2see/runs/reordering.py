@@ -14,14 +14,13 @@ import torch
 from numpy.typing import NDArray
 
 from seq2see.core.errors import UserError
-from seq2see.inspection.position_encodings import remove_positions
-from seq2see.inspection.token_order import stream_distances
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD
+from seq2see.inspection.position_encodings import remove_positions, stream_distances
 from seq2see.runs.engines import GenerationRequest
 from seq2see.runs.model import Model, ScoredText, open_model
 from seq2see.runs.model_folder import StoredModel
 from seq2see.runs.predictor import Predictor
 from seq2see.runs.task_protocols import batch_of
-from seq2see.sequences.tokenizers import BOS, EOS, PAD
 
 MAX_NEW_TOKENS = 40
 """Maximum length of the output for a reordered input."""

@@ -78,8 +78,10 @@ def write_report(run: RunFolder) -> Path:
 
 
 def _draw(recipe: Tree, metrics: list[Tree], timing: list[Tree], path: Path) -> None:
-    from seq2see.inspection.ngram_plots import draw_orders  # matplotlib only where it is used
-    from seq2see.inspection.training_plots import draw_curves
+    from seq2see.inspection.training_plots import (
+        draw_curves,
+        draw_orders,  # matplotlib only where it is used
+    )
 
     if is_ngram_model(recipe):
         draw_orders(metrics, unit_of(recipe), path)

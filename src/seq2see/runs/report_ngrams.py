@@ -6,11 +6,11 @@ import json
 import math
 from typing import Any
 
+from seq2see.data.windows import UNITS
 from seq2see.metrics.zipf import zipf_slope
 from seq2see.runs.report_page import bilingual, cell, head, image, table
 from seq2see.runs.report_strings import TEXTS
 from seq2see.runs.run_folder import RunFolder
-from seq2see.sequences.windows import UNITS
 
 Tree = dict[str, Any]
 
@@ -43,7 +43,7 @@ def frequencies(run: RunFolder) -> str:
     path = run.path / "zipf.json"
     if not path.exists():
         return ""
-    from seq2see.inspection.ngram_plots import draw_zipf  # matplotlib only where it is used
+    from seq2see.inspection.training_plots import draw_zipf  # matplotlib only where it is used
 
     orders: dict[str, dict[str, list[int]]] = json.loads(path.read_text(encoding="utf-8"))
     draw_zipf(orders, run.path / "zipf.png")

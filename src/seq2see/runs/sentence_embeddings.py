@@ -16,6 +16,8 @@ from torch import Tensor
 
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
+from seq2see.data.examples import Example
+from seq2see.data.readers.lines import is_blank
 from seq2see.models.embedding_model import normalized_embedding
 from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.image_settings import ImageSource
@@ -26,8 +28,6 @@ from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.task_protocols import BATCH_SIZE, EncodedInput, Splits, TaskResult, batch_of
 from seq2see.runs.text_classification import TextClassification
 from seq2see.runs.token_classification import TokenClassification
-from seq2see.sources.examples import Example
-from seq2see.sources.lines import is_blank
 
 if TYPE_CHECKING:
     from seq2see.runs.recipe import Recipe

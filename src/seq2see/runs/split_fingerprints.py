@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
-from seq2see.sources.examples import Example
-from seq2see.sources.image_examples import ImageExamples, short_name
+from seq2see.data.examples import Example, ImageExamples, short_name
 
 if TYPE_CHECKING:
     from seq2see.runs.recipe import Recipe

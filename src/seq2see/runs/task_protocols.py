@@ -19,14 +19,14 @@ from torch import Tensor
 
 from seq2see.core.batch import IGNORE_INDEX, Batch, Images, Sequences, WordSequences
 from seq2see.core.devices import autocast, device_of
+from seq2see.data.examples import Example
+from seq2see.data.tokenizers.tokenizer import PAD
 from seq2see.decoding.packed_weights import pack_for_large_batches
 from seq2see.runs.input_lines import error_context
 from seq2see.runs.model import ScoredText
 from seq2see.runs.model_folder import StoredModel
 from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.run_folder import RunFolder
-from seq2see.sequences.tokenizers import PAD
-from seq2see.sources.examples import Example
 
 if TYPE_CHECKING:
     from seq2see.runs.recipe import Recipe

@@ -11,6 +11,10 @@ from torch import Tensor
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_text
+from seq2see.data.examples import Example
+from seq2see.data.labeled_dataset import LabeledTextDataset
+from seq2see.data.readers.lines import is_blank
+from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.runs.model import ScoredText
 from seq2see.runs.model_folder import StoredModel
@@ -19,10 +23,6 @@ from seq2see.runs.pretrained import source_tokenizer
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.split_fingerprints import DEVELOPMENT_SPLITS
 from seq2see.runs.task_protocols import EncodedInput, ProgressCallback, Splits, TaskResult, predict_all
-from seq2see.sequences.labeled import LabeledTextDataset
-from seq2see.sequences.tokenizers import BOS, EOS
-from seq2see.sources.examples import Example
-from seq2see.sources.lines import is_blank
 
 if TYPE_CHECKING:
     from seq2see.runs.recipe import Recipe
@@ -103,7 +103,7 @@ def confusion_scores(confusion: ConfusionMatrix) -> dict[str, Any]:
 
 def plot_confusion(confusion: ConfusionMatrix, run: RunFolder) -> None:
     """Draw the confusion matrix."""
-    from seq2see.inspection.confusion_plot import draw_confusion  # matplotlib only where it is used
+    from seq2see.inspection.evaluation_plots import draw_confusion  # matplotlib only where it is used
 
     draw_confusion(confusion.labels, confusion.counts, run.evaluation / "confusion.png")
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from seq2see.core.errors import UserError
-from seq2see.metrics.classification import ConfusionMatrix
-from seq2see.metrics.spans import SpanScore, are_bio_tags
+from seq2see.data.examples import Example
+from seq2see.data.labeled_dataset import TaggedTextDataset, encode_words, with_leading_space
+from seq2see.data.tokenizers.tokenizer import BOS, EOS
+from seq2see.metrics.classification import ConfusionMatrix, SpanScore, are_bio_tags
 from seq2see.runs.input_warnings import unspaced_word_warnings
 from seq2see.runs.model import ScoredText
 from seq2see.runs.model_folder import StoredModel
@@ -26,9 +28,6 @@ from seq2see.runs.text_classification import (
     plot_confusion,
     write_prediction_table,
 )
-from seq2see.sequences.tagged import TaggedTextDataset, encode_words, with_leading_space
-from seq2see.sequences.tokenizers import BOS, EOS
-from seq2see.sources.examples import Example
 
 if TYPE_CHECKING:
     from seq2see.runs.recipe import Recipe

@@ -14,9 +14,9 @@ import torch
 
 from seq2see.core.batch import Batch
 from seq2see.core.errors import UserError
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, Tokenizer
 from seq2see.inspection.record import ActivationRecord, SignalKind
 from seq2see.inspection.trace import ATTENTION, trace
-from seq2see.sequences.tokenizers import BOS, EOS, PAD, Tokenizer
 
 if TYPE_CHECKING:
     from seq2see.runs.model import Model

@@ -17,6 +17,13 @@ from seq2see.core.cuda_warmup import cuda_warmup, run_in_background
 from seq2see.core.devices import describe_machine, pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
+from seq2see.data.augmentation import Augmentation
+from seq2see.data.buckets import BucketSampler
+from seq2see.data.contiguous import ContiguousSampler
+from seq2see.data.image_dataset import ImageDataset, ShuffledSampler
+from seq2see.data.packed import PackedSampler
+from seq2see.data.pair_dataset import pad_batch
+from seq2see.data.windows import TextDataset, WindowSampler
 from seq2see.models.build import fresh_model
 from seq2see.models.ngram_lm import NgramSettings
 from seq2see.runs.callbacks import sample_callback, validation_callback
@@ -29,13 +36,6 @@ from seq2see.runs.pretrained import load_pretrained_encoder
 from seq2see.runs.recipe import Recipe
 from seq2see.runs.run_folder import RunFolder, folder_for
 from seq2see.runs.split_fingerprints import write_split_fingerprints
-from seq2see.sequences.augmentation import Augmentation
-from seq2see.sequences.buckets import BucketSampler
-from seq2see.sequences.contiguous import ContiguousSampler
-from seq2see.sequences.image_dataset import ImageDataset, ShuffledSampler
-from seq2see.sequences.packed import PackedSampler
-from seq2see.sequences.pair_dataset import pad_batch
-from seq2see.sequences.windows import TextDataset, WindowSampler
 from seq2see.training.checkpoints import DiskFull, list_checkpoints
 from seq2see.training.cuda_graphs import GraphedCallable
 from seq2see.training.loop import NonFinite, Trainer, train

@@ -16,13 +16,12 @@ from torch import Tensor, nn
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
-from seq2see.inspection.nearest_neighbors import Embeddings, Neighbor, cosine
-from seq2see.inspection.pca import pca
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, UNK, Tokenizer
+from seq2see.inspection.embedding_space import Embeddings, Neighbor, cosine, pca
 from seq2see.inspection.trace import trace
 from seq2see.models.image_settings import ImageSource
 from seq2see.models.settings import Text
 from seq2see.runs.model_folder import StoredModel
-from seq2see.sequences.tokenizers import BOS, EOS, MASK_TEXT, UNK, Tokenizer
 
 if TYPE_CHECKING:
     from seq2see.runs.model import Model

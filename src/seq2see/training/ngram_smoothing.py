@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from seq2see.data.ngrams import IntArray, NgramCounts
+from seq2see.data.tokenizers.tokenizer import BOS, PAD
 from seq2see.models.ngram_lm import NgramDecoder
-from seq2see.sequences.ngrams import IntArray, NgramCounts
-from seq2see.sequences.tokenizers import BOS, PAD
 
 Probabilities = NDArray[np.float64]
 NEVER_PREDICTED = (PAD, BOS)

@@ -12,7 +12,7 @@ from torch import nn
 
 import seq2see
 from seq2see.core.errors import UserError
-from seq2see.explorer.default_inputs import example_of
+from seq2see.explorer.inputs import example_of
 from seq2see.explorer.schemas import InputText, RunRequest
 from seq2see.explorer.traces import TraceRequest, named_batch
 from seq2see.explorer.workspace import Workspace

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.default_inputs import example_of
+from seq2see.data.examples import Example
+from seq2see.explorer.inputs import example_of
 from seq2see.explorer.schemas import ArrayResponse, Index, RunRequest
 from seq2see.explorer.traces import TraceRequest, attention_layers, attention_weights, named_batch, record
 from seq2see.explorer.views.series import test_windows
 from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.attention_measures import (
+    HEAD_FUSIONS,
     alignment_error,
     distance,
     entropy,
@@ -23,11 +25,9 @@ from seq2see.inspection.attention_measures import (
     similarity,
 )
 from seq2see.inspection.record import ActivationRecord, Signal
-from seq2see.inspection.rollout import HEAD_FUSIONS
 from seq2see.inspection.trace import ATTENTION_INPUTS
 from seq2see.metrics.alignment import GoldAlignment
 from seq2see.models.settings import Series
-from seq2see.sources.examples import Example
 
 THUMBNAIL_SIZE = 40
 """The maximum number of rows and columns of the thumbnail of a head."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-from seq2see.explorer.default_inputs import example_of
+from seq2see.explorer.inputs import example_of
 from seq2see.explorer.schemas import Index, InputText, RunId
 from seq2see.explorer.traces import TraceRequest, model_input, named_batch
 from seq2see.explorer.views.image_input import test_images

@@ -2,20 +2,26 @@
 
 The search is the one that `predict` runs, recorded by `decoding/search_tree.py`, with the same settings and the same
 seed: the best path of the page is the output of `model(text, ...)`.
+
+A part of the view "Decode step by step": teacher forcing compared with free running.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from seq2see.core.errors import UserError
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.length_penalties import GNMT, Average, LengthPenalty, NoPenalty
 from seq2see.decoding.search_tree import SearchTree
 from seq2see.decoding.settings import Decoding
+from seq2see.explorer.schemas import InputRequest, InputText
 from seq2see.explorer.views.next_token import PrefixRequest, decoder_context
 from seq2see.explorer.workspace import Workspace
+from seq2see.runs import exposure_bias as comparison
 from seq2see.runs.generation_context import GenerationContext
 from seq2see.runs.model import Model
 
@@ -110,3 +116,19 @@ def _hypothesis_fields(context: GenerationContext, hypothesis: Hypothesis) -> di
         "finished": hypothesis.finished,
         "length": len(hypothesis.tokens) + hypothesis.finished,
     }
+
+
+class ExposureBiasRequest(InputRequest):
+    """An input and its reference; for language models, a text and its true continuation."""
+
+    target: InputText
+
+
+def exposure_bias(workspace: Workspace, request: ExposureBiasRequest) -> dict[str, Any]:
+    """Step by step, the losses with teacher forcing and with free running."""
+    context = decoder_context(workspace, PrefixRequest(**request.model_dump(exclude={"target"})))
+    count, limit = len(comparison.target_ids(context, request.target)), max_shown_tokens(context.model)
+    if count > limit:
+        message = f"The target has {count} tokens, and the maximum is {limit}."
+        raise UserError(message, hint="Give a shorter one.")
+    return asdict(comparison.exposure_bias(context, request.target))

@@ -10,7 +10,7 @@ from pydantic import Field
 from seq2see.explorer.inputs import check_length
 from seq2see.explorer.schemas import ArrayResponse, InputText, RunRequest
 from seq2see.explorer.workspace import Workspace
-from seq2see.inspection.nearest_neighbors import Neighbor
+from seq2see.inspection.embedding_space import Neighbor
 from seq2see.runs.word_embeddings import WordEmbeddings, WordMap
 
 MAX_WORDS = 10_000

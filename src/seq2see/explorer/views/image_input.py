@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.default_inputs import example_of
-from seq2see.explorer.inputs import pixels_of
+from seq2see.data.examples import ImageExamples
+from seq2see.explorer.inputs import example_of, pixels_of
 from seq2see.explorer.schemas import ArrayResponse, ImageBase64, Index, PixelsBase64, RunRequest
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.inspection.patch_editing import mask_patches, reorder_patches
 from seq2see.models.image_settings import ImageSource, VideoSource
-from seq2see.sources.image_examples import ImageExamples
 
 DEFAULT_GRID = 8
 """For models without patches, the number of masked or reordered squares in each row and column of an image."""

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from seq2see.core.errors import UserError
+from seq2see.data.examples import short_name
 from seq2see.explorer.schemas import ArrayResponse, RunRequest
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.models.image_settings import ImageSource
@@ -29,7 +30,6 @@ from seq2see.runs.evaluated_rows import (
 from seq2see.runs.model import Model
 from seq2see.runs.report_examples import diff_parts
 from seq2see.runs.run_folder import RunFolder
-from seq2see.sources.image_examples import short_name
 
 SplitName = Annotated[str, Field(max_length=100)]
 LabelText = Annotated[str, Field(max_length=1_000)]

@@ -1,4 +1,6 @@
-"""The view "Next token": the probabilities of the next token, and the surprisal of every token of a text.
+"""The logit lens of the view "Next token": the predictions of every layer at one position.
+
+The view "Next token": the probabilities of the next token, and the surprisal of every token of a text.
 
 The page computes temperature, top-k, top-p and the repetition penalty itself (`page/parts/token_probabilities.js`). A
 response contains the most probable tokens, every previous token, and for all other tokens the logsumexp of their scores
@@ -11,7 +13,9 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
+from jaxtyping import Float
 from pydantic import Field
+from torch import Tensor
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
@@ -19,13 +23,42 @@ from seq2see.decoding.topk import stable_topk_indices
 from seq2see.explorer.inputs import check_length, require_text_model
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS, InputRequest, InputText, RunRequest
 from seq2see.explorer.traces import model_input
-from seq2see.explorer.views.logit_lens import entropies, logit_lens_at
 from seq2see.explorer.workspace import Workspace
 from seq2see.runs.fill_mask import FillMask
 from seq2see.runs.generation_context import GenerationContext, check_token_ids, generation_context
+from seq2see.runs.layer_predictions import layer_predictions
 from seq2see.runs.masked_context import MaskedContext, masked_context
 from seq2see.runs.model import Model
 from seq2see.runs.predictor import Predictor
+
+TOP_TOKENS = 4
+"""The number of most probable tokens for each layer."""
+
+
+def logit_lens_at(context: GenerationContext | MaskedContext, position: int) -> dict[str, Any]:
+    """The most probable tokens of every layer at one position, and the probability of the final prediction in each."""
+    scores = layer_predictions(context, position)
+    final = int(scores[-1].argmax())
+    names = context.tokenizer.tokens
+    return {
+        "final_token": names([final])[0],
+        "probability": scores[:, final].exp().tolist(),
+        "entropy": entropies(scores).tolist(),
+        "top_tokens": [
+            [
+                {"token": name, "probability": math.exp(row[token])}
+                for name, token in zip(names(best), best, strict=True)
+            ]
+            for row, best in zip(scores.tolist(), stable_topk_indices(scores, TOP_TOKENS).tolist(), strict=True)
+        ],
+    }
+
+
+def entropies(scores: Float[Tensor, "time vocab"]) -> Float[Tensor, "time"]:
+    """The entropy of the distribution at each position, in bits: 0 if only one token is possible."""
+    scores = scores.log_softmax(dim=1)
+    return -(scores.exp() * scores.clamp(min=-1e9)).sum(dim=1) / math.log(2)
+
 
 TEMPERATURES = tuple(step / 20 for step in range(1, 41))
 """The temperatures of the page's slider: 0.05 to 2."""

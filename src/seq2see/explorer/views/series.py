@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from seq2see.core.errors import UserError
+from seq2see.data.examples import Example
+from seq2see.data.series_dataset import parse_numbers
 from seq2see.explorer.schemas import InputText, RunRequest
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.runs.forecaster import Forecaster
 from seq2see.runs.forecasting import context_of
-from seq2see.sequences.series_dataset import parse_numbers
-from seq2see.sources.examples import Example
 
 MAX_WINDOWS = 12
 """The number of windows of the test values that are offered as examples."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from seq2see.data.image_dataset import ImageProcessor
+from seq2see.data.series_dataset import StandardScaler
+from seq2see.data.tokenizers.pretrained_tokenizer import PretrainedTokenizer
+from seq2see.data.tokenizers.tokenizer import UNK, VISIBLE, Tokenizer
+from seq2see.data.tokenizers.tokenizer_files import BYTE_TOKENS
 from seq2see.explorer.schemas import InputText, RunRequest
 from seq2see.explorer.workspace import Workspace
 from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.sequences.image_dataset import ImageProcessor
-from seq2see.sequences.pretrained_tokenizer import PretrainedTokenizer
-from seq2see.sequences.series_dataset import StandardScaler
-from seq2see.sequences.tokenizer_files import BYTE_TOKENS
-from seq2see.sequences.tokenizers import UNK, VISIBLE, Tokenizer
 
 
 class TokenizeRequest(RunRequest):

@@ -14,8 +14,8 @@ from seq2see.explorer.schemas import MAX_SHOWN_TOKENS, ArrayResponse, InputText,
 from seq2see.explorer.views.image_input import ImageRequest, PreparedImage, image_info, image_settings_of, prepare_image
 from seq2see.explorer.views.positions import without_position_encoding
 from seq2see.explorer.workspace import Workspace
+from seq2see.inspection.attention_measures import rollout
 from seq2see.inspection.position_encodings import find_position_encoding, position_similarity
-from seq2see.inspection.rollout import rollout
 from seq2see.inspection.trace import trace
 from seq2see.models.settings import EmbeddingTarget
 from seq2see.runs.captioner import Captioner

@@ -51,7 +51,7 @@ export function mapsCode(sides, sameShape) {
 /** The one-step predictions of both sides, their errors, and the forecasts: `predictions`, `errors`, `forecasts`. */
 export function forecastsCode(sides, count) {
   const twoRuns = sides[0].run !== sides[1].run;
-  return python([SEQ2SEE, "import numpy as np", "from seq2see.sequences.series_dataset import parse_numbers"], [
+  return python([SEQ2SEE, "import numpy as np", "from seq2see.data.series_dataset import parse_numbers"], [
     "predictions, errors, forecasts = [], [], []",
     sides.map(({ run, text: series }, index) => [
       index && !twoRuns ? null : loadModel(run),

@@ -54,7 +54,7 @@ export function heatCode(view, { query, prefixCount, gridWidth, patches }) {
   const { imports, lines } = imageModelCode(view);
   const trace = ["record = model.trace(image)", 'layers = [each.values for each in record.of("attention", "source")]'];
   if (overlay === "rollout")
-    return python([...imports, "from seq2see.inspection.rollout import rollout"], [
+    return python([...imports, "from seq2see.inspection.attention_measures import rollout"], [
       lines, trace, `maps = rollout(layers, "${fusion}"${discard ? `, discard_ratio=${number(discard)}` : ""})`, end,
     ]);
   return python(imports, [lines, trace, `maps = layers[${layer}]${head < 0 ? ".mean(axis=0)" : `[${head}]`}`, end]);

@@ -46,8 +46,8 @@ function fileCode(video) {
     : "image = decode_image(path, image_size=source.image_size, channels=source.channels)";
   const path = video ? withComment('path = Path("video.gif")', comment("own_video"))
     : withComment('path = Path("image.png")', comment("own_file"));
-  const loader = video ? "from seq2see.sources.video_decoding import load_video"
-    : "from seq2see.sources.image_decoding import decode_image";
+  const loader = video ? "from seq2see.data.readers.video_decoding import load_video"
+    : "from seq2see.data.readers.image_decoding import decode_image";
   return { imports: ["from pathlib import Path", loader], lines: [path, SOURCE, load] };
 }
 

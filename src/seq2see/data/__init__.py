@@ -1,0 +1,1 @@
+"""From raw files to batches: readers, the catalogue, generated corpora, tokenizers, datasets and batch samplers."""

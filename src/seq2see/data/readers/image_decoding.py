@@ -1,0 +1,298 @@
+"""Decoding image files to pixels, with one strict rule for each kind of image.
+
+The result is always 8-bit RGB (or gray), or an error with the file and the reason:
+
+| in the file | conversion |
+|---|---|
+| gray, black and white (1 bit) | three equal channels |
+| palette | the colors of the palette |
+| transparency of any kind | composited on white |
+| 16-bit gray | rounded to 8 bits |
+| 16-bit colors, 16-bit gray with transparency | the upper 8 bits, because Pillow decodes no more |
+| CMYK | converted to RGB without a color profile |
+| orientation in EXIF | rotated or mirrored accordingly |
+| several frames (GIF, WebP, PNG) | the first frame |
+
+The size is checked in the header before anything is decoded: a file of a few kilobytes can claim an image that fills
+the memory. The format of a file is detected from its first bytes, never from its name.
+"""
+
+from __future__ import annotations
+
+import stat
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2see.core.errors import UserError
+from seq2see.data.readers.data_report import ISSUE_KINDS
+
+if TYPE_CHECKING:
+    from PIL.Image import Image, Transpose
+
+
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
+"""The supported formats. Pillow has about forty more (TIFF, PSD, EPS, ...), which had most of its vulnerabilities."""
+
+MAX_PIXELS = 50_000_000
+"""The most pixels of an image; the limit of Pillow itself is 179 million."""
+
+MAX_BYTES = 1 << 28
+"""The largest size of a file (256 MiB): more than an uncompressed image of MAX_PIXELS has."""
+
+LARGE_PIXELS = 8_000_000
+LARGE_IMAGE_SLOTS = BoundedSemaphore(4)
+"""Images of more than LARGE_PIXELS are decoded four at a time, so that the threads do not fill the memory."""
+
+OTHER_FORMATS: dict[bytes, str] = {
+    b"II*\0": "a TIFF image",
+    b"MM\0*": "a TIFF image",
+    b"8BPS": "a Photoshop image",
+    b"\0\0\1\0": "an icon",
+    b"\0\0\0\x0cjP": "a JPEG 2000 image",
+    b"\xff\x0a": "a JPEG XL image",
+    b"%PDF": "a PDF document",
+    b"%!PS": "a PostScript document",
+    b"PK\3\4": "a zip archive",
+    b"\x1f\x8b": "packed by gzip",
+    b"version https://git-lfs": "a pointer of Git LFS",
+}
+"""The first bytes of other formats that often have the suffix .png or .jpg."""
+
+FORMAT_MAGIC_BYTES: dict[bytes, str] = {
+    b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"BM": "BMP", b"RIFF": "WEBP",
+}  # fmt: skip
+"""The first bytes of the supported formats."""
+
+SUFFIX_FORMATS: dict[str, str] = {
+    ".png": "PNG", ".apng": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".jpe": "JPEG", ".jfif": "JPEG", ".gif": "GIF",
+    ".bmp": "BMP", ".webp": "WEBP",
+}  # fmt: skip
+"""The format of each suffix, in lower case."""
+
+EXIF_ORIENTATION = 0x0112
+"""The EXIF tag of the orientation of the camera."""
+
+
+class ImageError(UserError):
+    """The error for an image that cannot be used; `kind` is the kind of the issue."""
+
+    def __init__(self, kind: str, message: str, location: str):
+        super().__init__(message, location=location, hint=ISSUE_KINDS[kind].hint)
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class DecodedImage:
+    """A decoded image, and the conversions that were necessary."""
+
+    pixels: NDArray[np.uint8]  # (height, width, channel)
+    issues: tuple[str, ...]
+    """The kinds of the issues."""
+    size: tuple[int, int]
+    """Width and height in the file."""
+    format: str
+
+    @property
+    def small_message(self) -> str:
+        """The message for an image whose shorter side is less than half of its decoded size; else an empty string."""
+        width, height = self.size
+        return f"It has {width:,} x {height:,} pixels." if 2 * min(self.size) < self.pixels.shape[-2] else ""
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The warnings for a user who predicts with this image; a rotation is too common for a warning."""
+        kinds = [kind for kind in self.issues if kind != "EXIF rotation"]
+        messages = [f"{kind}: {ISSUE_KINDS[kind].hint.removeprefix('Nothing to do: ').rstrip('.')}" for kind in kinds]
+        return (*messages, *([f"{self.small_message.rstrip('.')}, and was enlarged"] if self.small_message else []))
+
+
+def decode_image(
+    source: Path | bytes, location: str = "", image_size: int | None = None, channels: int = 3
+) -> NDArray[np.uint8]:
+    """The pixels of an image file as [height, width, channel]; with an `image_size`, its center square, resized."""
+    return decode_with_issues(source, location, image_size, channels).pixels
+
+
+def decode_with_issues(
+    source: Path | bytes, location: str = "", image_size: int | None = None, channels: int = 3
+) -> DecodedImage:
+    """The decoded image with its issues; parameters as for `decode_image`."""
+    location = location or (str(source) if isinstance(source, Path) else "this image")
+    with strict_warnings():
+        return decode_bytes(
+            read_bytes(source, location) if isinstance(source, Path) else source, location, image_size, channels
+        )
+
+
+@contextmanager
+def strict_warnings() -> Iterator[None]:
+    """Turns the warnings of Pillow into errors, except for corrupt EXIF, which does not affect the pixels.
+
+    With several threads this context encloses all of them, because warning filters belong to the whole process.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", module="PIL")
+        warnings.filterwarnings("ignore", ".*orrupt EXIF", module="PIL")
+        yield
+
+
+def read_bytes(path: Path, location: str) -> bytes:
+    """The content of an image file."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # reading from a pipe could block forever
+            message = "This is a folder: give the images in it." if path.is_dir() else "This is not a regular file."
+            raise ImageError("unreadable image", message, location)
+        if status.st_size > MAX_BYTES:
+            message = f"The file has {status.st_size:,} bytes, more than {MAX_BYTES:,}."
+            raise ImageError("too many pixels", message, location)
+        return path.read_bytes()
+    except OSError as error:
+        message = f"The image cannot be read: {error.strerror or error}."
+        raise ImageError("unreadable image", message, location) from None
+
+
+def decode_bytes(content: bytes, location: str, image_size: int | None = None, channels: int = 3) -> DecodedImage:
+    """Decode one image from memory."""
+    with open_image(content, location) as image:
+        return decode_frame(image, location, image_size, channels)
+
+
+@contextmanager
+def open_image(content: bytes, location: str) -> Iterator[Image]:
+    """An open image, whose frames are decoded in this context; every decoding error becomes an `ImageError`."""
+    from PIL import Image as pillow  # a slow import, and most commands need no images
+
+    if not content:
+        raise ImageError("corrupt image", "The file is empty.", location)
+    try:
+        with pillow.open(BytesIO(content), formats=FORMATS) as image:
+            yield image
+    except (UserError, MemoryError):
+        raise
+    except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
+        raise ImageError("too many pixels", f"It has more than {MAX_PIXELS:,} pixels.", location) from None
+    except pillow.UnidentifiedImageError:
+        raise _unsupported_format(content, location) from None
+    except Exception as error:  # decoders raise many types for damaged data
+        message = f"The image is damaged or truncated: {error or type(error)}."
+        raise ImageError("corrupt image", message, location) from None
+
+
+def _unsupported_format(content: bytes, location: str) -> ImageError:
+    """The error for a file that is not an image of a supported format."""
+    for magic, name in FORMAT_MAGIC_BYTES.items():
+        if content.startswith(magic):
+            message = f"It has the first bytes of {name}, but the rest is damaged or truncated."
+            return ImageError("corrupt image", message, location)
+    found = next((name for magic, name in OTHER_FORMATS.items() if content.startswith(magic)), "")
+    if content[4:8] == b"ftyp":
+        found = f"a {content[8:12].decode('ascii', 'replace').strip()} file (HEIC, AVIF or a video)"
+    start = content[:1000].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if b"<svg" in start:
+        found = "an SVG drawing"
+    elif start.startswith((b"<!doctype html", b"<html")):
+        found = "a web page"
+    if not found:
+        printable = b"\0" not in content[:1000] and not any(byte < 9 for byte in content[:1000])
+        found = "text" if printable else "an unknown format"
+    is_image = "image" in found
+    message = f"This is {found}, which is not supported." if is_image else f"This is not an image but {found}."
+    return ImageError("not an image", message, location)
+
+
+def decode_frame(image: Image, location: str, image_size: int | None, channels: int) -> DecodedImage:
+    """Decode the current frame of an open image."""
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        message = f"It has {width:,} x {height:,} pixels, more than {MAX_PIXELS:,}."
+        raise ImageError("too many pixels", message, location)
+    issues: list[str] = []
+    stored_format, stored_size = str(image.format), (width, height)
+    # Other formats have several frames for previews; and frames are not counted, because there can be a million.
+    if stored_format in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
+        issues.append("multiple frames")
+    if image_size:
+        image.draft(None, (2 * image_size, 2 * image_size))  # JPEG can be decoded at a reduced size
+    with LARGE_IMAGE_SLOTS if image.size[0] * image.size[1] > LARGE_PIXELS else nullcontext():
+        image.load()
+        transpose = _exif_transpose(image)
+        image = _to_supported_mode(image, location, issues)
+        if image_size:
+            image = center_crop_resize(image, image_size)
+    image = _composite_on_white(image)
+    if transpose is not None:
+        issues.append("EXIF rotation")
+        image = image.transpose(transpose)
+    pixels = np.array(image.convert("L") if channels == 1 else image)
+    pixels = pixels.reshape(*pixels.shape[:2], channels)
+    return DecodedImage(pixels, tuple(issues), stored_size, stored_format.replace("MPO", "JPEG"))
+
+
+def _exif_transpose(image: Image) -> Transpose | None:
+    """The transposition to the upright orientation, by the EXIF tag Orientation (CIPA DC-008, 4.6.4)."""
+    from PIL.Image import Transpose
+
+    transposes = {
+        2: Transpose.FLIP_LEFT_RIGHT, 3: Transpose.ROTATE_180, 4: Transpose.FLIP_TOP_BOTTOM, 5: Transpose.TRANSPOSE,
+        6: Transpose.ROTATE_270, 7: Transpose.TRANSVERSE, 8: Transpose.ROTATE_90,
+    }  # fmt: skip
+    try:
+        orientation = image.getexif().get(EXIF_ORIENTATION)
+    except Exception:  # corrupt EXIF does not affect the pixels
+        return None
+    return transposes.get(orientation) if isinstance(orientation, int) else None
+
+
+def _to_supported_mode(image: Image, location: str, issues: list[str]) -> Image:
+    """The image in the mode L or RGB, or in RGBA if some pixels are transparent."""
+    from PIL import Image as pillow
+
+    if image.mode.startswith("I;16") or image.mode == "I":
+        issues.append("16-bit image")
+        values = np.array(image).clip(0, 65535).astype(np.uint32)
+        opaque = values != image.info.get("transparency", -1)  # one gray value may mean transparent
+        image = pillow.fromarray(((values * 255 + 32767) // 65535).astype(np.uint8))
+        image.putalpha(pillow.fromarray(opaque.astype(np.uint8) * 255))
+    if image.mode == "CMYK":
+        issues.append("CMYK colors")
+    elif image.has_transparency_data:
+        image = image.convert("RGBA")
+        if image.getchannel("A").getextrema()[0] != 255:  # many programs write an alpha channel of 255
+            issues.append("transparent image")
+            return image
+    elif image.mode not in ("1", "L", "P", "RGB", "RGBX", "YCbCr"):
+        raise ImageError("not an image", f"The image mode {image.mode} is not supported.", location)
+    return image.convert("L" if image.mode in ("1", "L") else "RGB")
+
+
+def _composite_on_white(image: Image) -> Image:
+    """The image in RGB, with transparent pixels composited on a white background."""
+    from PIL import Image as pillow
+
+    if image.mode == "RGBA":
+        image = pillow.alpha_composite(pillow.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")
+
+
+def center_crop_resize(image: Image, image_size: int) -> Image:
+    """The center square of an image, resized to `image_size`."""
+    from PIL.Image import Resampling
+
+    if image.size == (image_size, image_size):
+        return image
+    width, height = image.size
+    short = min(width, height)
+    left, top = (width - short) / 2, (height - short) / 2
+    # Crop and resize in one step: a strip of 1 x 50,000 pixels is never enlarged to its full length.
+    box = (left, top, left + short, top + short)
+    return image.resize((image_size, image_size), Resampling.BICUBIC, box, reducing_gap=2.0)

@@ -1,0 +1,232 @@
+"""Bytes to numbered lines, by one strict rule.
+
+A line ends at the byte \n and nowhere else; one \r before it belongs to the line ending; the rest must be
+UTF-8. (Text mode and `splitlines` also split at a lone \r, at U+2028, at U+0085 and more, which misaligns all
+following lines of two files.) Every issue has file, line and column.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from seq2see.core.errors import UserError
+from seq2see.data.readers.compression import detect_compression, read_chunks
+from seq2see.data.readers.data_report import DataReport, Location
+
+MAX_BYTES = 1 << 20
+"""The largest size of a line, 1 MiB: a longer one is not a sentence but a file without line endings."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+WIDE_BYTE_ORDER_MARKS: dict[bytes, str] = {
+    # The longer marks come first, because the mark of UTF-32 begins with that of UTF-16.
+    b"\xff\xfe\x00\x00": "UTF-32LE",
+    b"\x00\x00\xfe\xff": "UTF-32BE",
+    b"\xff\xfe": "UTF-16LE",
+    b"\xfe\xff": "UTF-16BE",
+}
+
+UNPACK_HINTS = {
+    "gzip": "Decompress it in a pipe (gunzip -c FILE | ...), or pass it as --file.",
+    "xz": "Decompress it in a pipe (xz -dc FILE | ...), or pass it as --file.",
+}
+
+
+class Line(NamedTuple):
+    """One line and its position in the file."""
+
+    file: str
+    number: int
+    """Counted from 1."""
+    offset: int
+    """Where the line starts, in bytes of the decompressed file."""
+    text: str
+    is_valid: bool = True
+    """False if the line cannot be used; the report then has the reason, and `text` only serves to show the line."""
+
+    def location(self, column: int = 0, byte: int = 0) -> Location:
+        """The location of a character of this line."""
+        return Location(self.file, self.number, column, self.offset + byte)
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has only white space and invisible format characters (Cf).
+
+    >>> is_blank(" \\u200d\\ufeff"), is_blank(" a")
+    (True, False)
+    """
+    if text[:1].isalnum():  # nearly every text, decided by its first letter
+        return False
+    return all(letter.isspace() or unicodedata.category(letter) == "Cf" for letter in text)
+
+
+def file_name(path: Path) -> str:
+    """The path as it is written in locations and reports; a name that is not valid Unicode is escaped."""
+    return str(path).encode("utf-8", "backslashreplace").decode()
+
+
+def read_lines(path: Path, report: DataReport) -> Iterator[Line]:
+    """Every line of a file, in order; issues of a line or of the file are added to the report."""
+    file = file_name(path)
+    report.files.append(file)
+    try:
+        yield from split_lines(read_chunks(path), file, report)
+    except UserError as error:
+        report.add_issue("unreadable file", Location(file), error.message, hint=error.hint)
+
+
+def split_lines(chunks: Iterator[bytes], file: str, report: DataReport) -> Iterator[Line]:
+    """Every line of a file or pipe of this name, from its content in chunks."""
+    first = next(chunks, b"")
+    if compression := detect_compression(first):
+        hint = UNPACK_HINTS.get(compression, "Decompress it first.")
+        report.add_issue("unreadable file", Location(file), f"This is compressed with {compression}.", hint=hint)
+        return
+    if encoding := wide_encoding(first):
+        _report_encoding(file, encoding, report)
+        return
+    marked = first.startswith(BYTE_ORDER_MARK)
+    start = len(BYTE_ORDER_MARK) if marked else 0
+    if marked:
+        report.add_issue("byte order mark", Location(file, 1), "The file starts with a byte order mark.")
+    ends = _LineEnds(file)
+    for number, (offset, raw, size, ended) in enumerate(split_at_newlines(chain([first[start:]], chunks), start), 1):
+        closed = raw.endswith(b"\r") and size == len(raw)
+        ends.add(number, closed, ended)
+        if closed:
+            raw, size = raw[:-1], size - 1
+        yield _decode(file, number, offset, raw, size, report)
+    ends.finish(report)
+
+
+def split_at_newlines(chunks: Iterable[bytes], start: int = 0) -> Iterator[tuple[int, bytes, int, bool]]:
+    """Split chunks at \\n into (offset, bytes, size, whether a \\n ends it); of a huge line only the head is kept.
+
+    >>> list(split_at_newlines([b"ab\\nc", b"d"]))
+    [(0, b'ab', 2, True), (3, b'cd', 2, False)]
+    """
+    head, size = b"", 0  # the current, unfinished line
+    for chunk in chunks:
+        *whole, rest = chunk.split(b"\n")
+        for part in whole:
+            if size:
+                size += len(part)
+                part = head + part if size <= MAX_BYTES + 1 else head
+                yield start, part, size, True
+                start += size + 1
+                head, size = b"", 0
+            else:
+                yield start, part, len(part), True
+                start += len(part) + 1
+        size += len(rest)
+        # One byte over the limit is kept, because it may be the \r of the line ending.
+        head = head + rest if size <= MAX_BYTES + 1 else (head + rest)[:1000]
+    if size:
+        yield start, head, size, False
+
+
+def wide_encoding(head: bytes) -> str:
+    """UTF-16 or UTF-32 if the first bytes of a file look like it, else an empty string.
+
+    >>> wide_encoding("Hello".encode("utf-16-le")), wide_encoding(b"Hello")
+    ('UTF-16LE', '')
+    """
+    for mark, encoding in WIDE_BYTE_ORDER_MARKS.items():
+        if head.startswith(mark):
+            return encoding
+    sample = head[:4096]
+    if sample.count(0) < 4:  # a few NUL characters are errors of lines, not an encoding
+        return ""
+    zeros = [sample[index::4].count(0) / max(len(sample[index::4]), 1) for index in range(4)]
+    patterns = {
+        "UTF-32LE": (0, 0.5, 1, 1),
+        "UTF-32BE": (1, 1, 0.5, 0),
+        "UTF-16LE": (0, 1, 0, 1),
+        "UTF-16BE": (1, 0, 1, 0),
+    }
+    for encoding, pattern in patterns.items():
+        # 0.5: zero in Latin text and not in Chinese, so any share matches.
+        if all(expected == 0.5 or abs(share - expected) < 0.4 for share, expected in zip(zeros, pattern, strict=True)):
+            return encoding
+    return ""
+
+
+def _report_encoding(file: str, encoding: str, report: DataReport) -> None:
+    hint = f"Convert it: iconv -f {encoding} -t UTF-8"
+    if Path(file).is_file():  # a pipe has no path
+        hint += f" {file} > utf8-{Path(file).name}"
+    report.add_issue("wrong encoding", Location(file, 1), f"The file is {encoding}, not UTF-8.", hint=hint)
+
+
+def _decode(file: str, number: int, offset: int, raw: bytes, size: int, report: DataReport) -> Line:
+    """The line as text; characters that no text may contain are added to the report."""
+    if size > MAX_BYTES:
+        line = Line(file, number, offset, raw[:1000].decode("utf-8", "replace"), is_valid=False)
+        message = f"The line has {size:,} bytes, more than the limit of {MAX_BYTES:,}."
+        report.add_issue("line too long", line.location(), message, text=line.text)
+        return line
+    try:
+        line = Line(file, number, offset, raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = Line(file, number, offset, raw.decode("utf-8", "replace"), is_valid=False)
+        column = len(raw[: error.start].decode("utf-8")) + 1
+        message = f"The byte 0x{raw[error.start]:02X} is not UTF-8 here ({error.reason})."
+        report.add_issue("invalid UTF-8", line.location(column, error.start), message, text=line.text)
+        return line
+    return line if _is_text(line, report) else line._replace(is_valid=False)
+
+
+FORBIDDEN: dict[str, tuple[str, str]] = {
+    "\x00": ("NUL character", "There is a NUL character (0x00) here."),
+    "\ufeff": (
+        "embedded byte order mark",
+        "There is a byte order mark (U+FEFF, bytes EF BB BF) here.",
+    ),
+}
+
+
+def _is_text(line: Line, report: DataReport) -> bool:
+    text = line.text
+    if "\x00" not in text and "\ufeff" not in text:
+        return True
+    if is_blank(text):  # a byte order mark on a line of its own is harmless
+        return True
+    column = min(text.find(letter) for letter in FORBIDDEN if letter in text)
+    kind, message = FORBIDDEN[text[column]]
+    report.add_issue(kind, line.location(column + 1, len(text[:column].encode())), message, text=text)
+    return False
+
+
+class _LineEnds:
+    """Counts the two kinds of line endings of one file."""
+
+    def __init__(self, file: str):
+        self.file, self.lines, self.crlf = file, 0, 0
+        self.lf = 0
+        self.first_crlf = self.first_lf = 0
+
+    def add(self, number: int, crlf: bool, ended: bool) -> None:
+        """Count the ending of one line; the last line of a file may have none."""
+        self.lines = number
+        if crlf:
+            self.crlf += 1
+            self.first_crlf = self.first_crlf or number
+        elif ended:
+            self.lf += 1
+            self.first_lf = self.first_lf or number
+
+    def finish(self, report: DataReport) -> None:
+        """Add the issues of the whole file to the report."""
+        if not self.lines:
+            report.add_issue("empty file", Location(self.file), "The file has 0 lines.")
+        if self.crlf:
+            message = f"{self.crlf:,} lines end in CRLF."
+            report.add_issue("CRLF line endings", Location(self.file, self.first_crlf), message, times=self.crlf)
+        if self.crlf and self.lf:
+            rare = self.first_crlf if self.crlf < self.lf else self.first_lf
+            message = f"{self.crlf:,} lines end in CRLF and {self.lf:,} in LF."
+            report.add_issue("mixed line endings", Location(self.file, rare), message)

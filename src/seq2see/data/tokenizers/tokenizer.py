@@ -1,0 +1,275 @@
+"""Tokenizers: text to token ids and back; five kinds in one class.
+
+| kind | a token is | a character outside the vocabulary |
+|---|---|---|
+| characters | one character | <unk> |
+| words | a word, a run of symbols, or one Chinese or Japanese character | <unk>, the whole word |
+| whitespace | the text between two spaces, or the end of a line | <unk>, the whole word |
+| bpe | the result of merging frequent pairs (Sennrich et al. 2016) | its UTF-8 bytes |
+| unigram | a part of the most probable segmentation (Kudo 2018) | its UTF-8 bytes |
+
+Text is converted to Unicode's composed form (NFC) and not changed otherwise: bpe and unigram restore any text exactly,
+spaces included, and so do characters if all are in the vocabulary. The kind words does not store spaces; decoding
+inserts them where print has them. The kind whitespace inserts them between any two words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from tokenizers import Tokenizer as LibraryTokenizer
+
+from seq2see.core.errors import UserError
+from seq2see.core.files import write_text
+from seq2see.core.settings import Settings
+from seq2see.data.tokenizers.tokenizer_files import (
+    MAX_VOCAB_SIZE,
+    SPECIAL_TOKENS,
+    build,
+    read_tokenizer_json,
+)
+
+PAD, BOS, EOS, UNK = range(len(SPECIAL_TOKENS))
+PAD_TEXT, BOS_TEXT, EOS_TEXT, UNK_TEXT = SPECIAL_TOKENS
+
+MASK_TEXT = "[MASK]"
+"""The mask token, in texts and (see `add_mask_token`) in vocabularies."""
+
+VISIBLE = str.maketrans({" ": "▁", "\n": "⏎", "\t": "⇥"})
+
+
+class Characters(Settings):
+    """Every character is a token."""
+
+    kind: Literal["characters"] = "characters"
+    min_count: int = Field(1, ge=1)
+    """A character that occurs fewer times than this becomes <unk>."""
+
+
+class WordLevel(Settings):
+    """Every word is a token; so is every Chinese or Japanese character."""
+
+    kind: Literal["words"] = "words"
+    min_count: int = Field(1, ge=1)
+    """A word that occurs fewer times than this becomes <unk>."""
+
+
+class Whitespace(Settings):
+    """For pre-tokenized text: the words between spaces are the tokens, and so is the end of a line."""
+
+    kind: Literal["whitespace"] = "whitespace"
+    min_count: int = Field(1, ge=1)
+    """A word that occurs fewer times than this becomes <unk>, as does a literal <unk> in the text."""
+
+
+class BPE(Settings):
+    """Byte pair encoding (BPE): tokens are made by repeatedly merging the most frequent pair."""
+
+    kind: Literal["bpe"] = "bpe"
+    vocab_size: int = Field(8000, ge=300, le=MAX_VOCAB_SIZE)
+    """Maximum vocabulary size, with 4 special tokens and 256 bytes; a small corpus gives fewer tokens."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """BPE-dropout: the probability that a merge is skipped in training, so that every epoch has other segmentations."""
+
+
+class Unigram(Settings):
+    """Unigram language model: the tokens under which the corpus has the highest likelihood."""
+
+    kind: Literal["unigram"] = "unigram"
+    vocab_size: int = Field(8000, ge=300, le=MAX_VOCAB_SIZE)
+    """Maximum vocabulary size, with 4 special tokens and 256 bytes; a small corpus gives fewer tokens."""
+
+
+class Pretrained(Settings):
+    """A pretrained vocabulary, which comes with real weights; it is not trained."""
+
+    kind: Literal["pretrained"] = "pretrained"
+
+
+TokenizerSettings = Annotated[
+    Characters | WordLevel | Whitespace | BPE | Unigram | Pretrained, Field(discriminator="kind")
+]
+"""The settings of a tokenizer, selected by `kind`."""
+
+
+class Tokenizer:
+    """Text to token ids and back. <bos> and <eos> are never added here; datasets add them."""
+
+    file = "tokenizer.json"
+    """The file name in the folder of a model."""
+
+    def __init__(self, kind: str, content: dict[str, Any]):
+        self.kind = kind
+        self._content = content
+        self._library = build(content)
+        size = self._library.get_vocab_size()
+        self._tokens = [str(self._library.id_to_token(number)) for number in range(size)]
+
+    def __len__(self) -> int:
+        """The size of the vocabulary; all ids are smaller."""
+        return len(self._tokens)
+
+    def normalize(self, text: str) -> str:
+        """The text in composed form (NFC), otherwise unchanged."""
+        return to_nfc(self._library, text)
+
+    def encode(self, text: str) -> list[int]:
+        """The token ids of a text."""
+        return list(call_library(self._encoding, text).ids)
+
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """The token ids of many texts, computed on all cores."""
+        return self._encode_many(texts)
+
+    def encode_concatenated(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The token ids of many texts in one array, and the number of tokens of each text."""
+        if self.kind == "characters":
+            return self._encode_characters(texts)
+        rows = self.encode_many(texts)
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of token ids up to the first <eos>; <pad> and <bos> are skipped, <unk> is written."""
+        text_ids = []
+        for number in ids:
+            if number == EOS:
+                break
+            if number not in (PAD, BOS):
+                text_ids.append(int(number))
+        return str(self._library.decode(text_ids, skip_special_tokens=False))
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Each id as a string to display: `▁` is a space, `⏎` a line end, `<0xE7>` a byte of a character."""
+        return [self._tokens[number].translate(VISIBLE) for number in ids]
+
+    def token_name(self, number: int) -> str | None:
+        """The name in the file of the token with this id."""
+        name = self._library.id_to_token(number)
+        return None if name is None else str(name)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """The start and end of each token in the text, as given; the bytes of one character have the same offsets."""
+        return list(call_library(self._encoding, text).offsets)
+
+    def pre_tokenize(self, text: str) -> list[str]:
+        """The words of a text, which are split into tokens separately: no token crosses a boundary of words."""
+        return [word for word, _ in self._library.pre_tokenizer.pre_tokenize_str(self.normalize(text))]
+
+    @property
+    def mask_id(self) -> int:
+        """The id of [MASK], if the vocabulary has it: the last one."""
+        assert self.has_mask, "this vocabulary has no [MASK]: see `add_mask_token`"
+        return len(self) - 1
+
+    @property
+    def has_mask(self) -> bool:
+        """Whether the vocabulary has [MASK]."""
+        return self._tokens[-1] == MASK_TEXT
+
+    @property
+    def mask_lstrip(self) -> bool:
+        """Whether [MASK] includes the preceding space, as other tokens of these kinds do."""
+        return self.kind in ("bpe", "unigram")
+
+    @property
+    def merges(self) -> tuple[dict[str, int], list[list[str]]]:
+        """For BPE: the id of each token, and the merges by rank."""
+        model = self._content["model"]
+        return model["vocab"], model["merges"]
+
+    def word_ids(self, text: str, words: Sequence[str]) -> list[int]:
+        """For each token of a text, the index of its word in `words`, which are in the order of the text.
+
+        A token over several words belongs to the one that it overlaps most, a space to the next word.
+        """
+        spans = _find_words(text, words)
+        return [_word_of(offset, spans) for offset in self.offsets(text)]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of everything that determines the token ids of a text."""
+        model = self._content["model"]
+        content = [self.kind, model["vocab"], model.get("merges")]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def save(self, path: Path) -> None:
+        """Write one `tokenizer.json`, which the `tokenizers` library can open, too."""
+        write_text(path, json.dumps(self._content, ensure_ascii=False, indent=1) + "\n")
+
+    @staticmethod
+    def load(path: Path) -> Tokenizer:
+        """Read a `tokenizer.json` that `save` wrote; any other file is an error."""
+        return Tokenizer(*read_tokenizer_json(path))
+
+    def _encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        try:
+            encodings = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
+        except TypeError:  # the error does not name the invalid text: encode one by one to find it
+            encodings = [call_library(self._encoding, text) for text in texts]
+        return [encoding.ids for encoding in encodings]
+
+    def _encode_characters(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Encode by a table of code points, which equals the library's result when tokens are single characters."""
+        normalized = [self.normalize(text) for text in texts]
+        ids = {ord(text): number for number, text in enumerate(self._tokens) if len(text) == 1}
+        table = np.full(max(ids, default=0) + 2, UNK, np.int32)  # the last entry is for all higher code points
+        table[[*ids]] = [*ids.values()]
+        points = np.frombuffer("".join(normalized).encode("utf-32-le"), np.dtype("<u4"))
+        return table.take(points, mode="clip"), np.fromiter(map(len, normalized), np.int64, len(normalized))
+
+    def _encoding(self, text: str) -> Any:
+        return self._library.encode(text, add_special_tokens=False)
+
+
+def add_mask_token(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer with [MASK] as an additional token, which no text is split into: it mixes letters and symbols."""
+    model = tokenizer._content["model"]
+    if isinstance(model["vocab"], list):
+        vocabulary: Any = [*model["vocab"], [MASK_TEXT, min(score for _, score in model["vocab"])]]
+    else:
+        vocabulary = {**model["vocab"], MASK_TEXT: len(tokenizer)}
+    return Tokenizer(tokenizer.kind, {**tokenizer._content, "model": {**model, "vocab": vocabulary}})
+
+
+def to_nfc(library: LibraryTokenizer, text: str) -> str:
+    """A text in Unicode's composed form (NFC); ASCII text already is."""
+    return text if text.isascii() else str(call_library(library.normalizer.normalize_str, text))
+
+
+def call_library(function: Callable[[str], Any], text: str) -> Any:
+    """Call a function of the library with a text; text that cannot be encoded as UTF-8 is an error."""
+    try:
+        return function(text)
+    except (TypeError, UnicodeEncodeError):
+        raise UserError(f"{text[:40]!r} is not valid Unicode text: it has an unpaired surrogate.") from None
+
+
+def _find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    if not words:
+        raise UserError(f"There are no words for {text[:40]!r}.")
+    spans, end = [], 0
+    for word in words:
+        start = text.find(word, end)
+        if start < 0:
+            raise UserError(f"The word {word!r} does not follow in {text[:40]!r}.")
+        end = start + len(word)
+        spans.append((start, end))
+    return spans
+
+
+def _word_of(offset: tuple[int, int], spans: list[tuple[int, int]]) -> int:
+    overlaps = [min(offset[1], end) - max(offset[0], start) for start, end in spans]
+    best = max(range(len(spans)), key=lambda word: overlaps[word])
+    if overlaps[best] > 0:
+        return best
+    return next((word for word, (start, _) in enumerate(spans) if start >= offset[1]), len(spans) - 1)

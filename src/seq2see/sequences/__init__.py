@@ -1,1 +1,0 @@
-"""From raw examples to batches: tokenizers, datasets, batch samplers, and augmentation."""
