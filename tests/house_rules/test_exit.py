@@ -27,7 +27,7 @@ if __name__ == "__main__":
 TORCH = 'sys.modules["torch"] = types.ModuleType("torch")'  # as if it had been imported
 SLOW = """
 def work():
-    time.sleep(0.3)
+    time.sleep(1.5)
     print("worked")
 threading.Thread(target=work).start()
 """
