@@ -95,7 +95,7 @@ def seq2see(folder: Path, precision: str, layout: WorkerLayout) -> Engine:
     from seq2see.decoding.engine import decode
     from seq2see.decoding.optimize import optimize_for_inference
     from seq2see.decoding.settings import Decoding, make_limits, make_sampler
-    from seq2see.runs.model_folder import read_model
+    from seq2see.runs.load import read_model
 
     optimized = optimize_for_inference(
         read_model(folder / "ours", torch.device("cpu")).module, precision, layout.threads

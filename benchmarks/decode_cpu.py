@@ -154,10 +154,10 @@ def measure(models: Sequence[str], engines: Sequence[str], repeats: int) -> list
 
 def precision_cost(name: str) -> list[dict[str, Any]]:
     """The scores of a trained run on its test set, decoded in each precision."""
-    from seq2see.runs.evaluate import score_outputs
-    from seq2see.runs.model import load
+    from seq2see.tasks.generative import score_outputs
     from seq2see.runs.prepare import read_corpus
     from seq2see.runs.run_folder import find_run
+    from seq2see.runs.load import load
 
     model, chosen = load(name), find_run(name).recipe()
     corpus, _ = read_corpus(chosen)

@@ -33,8 +33,8 @@ from seq2see.interop.hugging_face_seq2seq import write_seq2seq
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.model_folder import ModelConfig, StoredModel
-from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.tasks.processors import Tokenizers
 
 RESULTS = Path(__file__).parent / "results" / "decode_gpu.json"
 VOCABULARY, TIMES, NEW = 32_000, 32, 32

@@ -23,9 +23,10 @@ from typing import Any
 from seq2see.api import resolve
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
-from seq2see.runs.model import Model, load
 from seq2see.runs.terminal import Terminal
 from seq2see.runs.train import train_recipe
+from seq2see.tasks.model import Model
+from seq2see.runs.load import load
 
 RESULTS = Path(__file__).parent / "results" / "families.json"
 LETTERS, CAPITALS = "abcdefgh", "ABCDEFGH"

@@ -26,9 +26,9 @@ from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.recipes.registry import recipe
-from seq2see.runs.model_folder import ModelConfig, StoredModel, write_model
-from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.prepare import read_corpus
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
+from seq2see.tasks.processors import Tokenizers
 
 MAX_NEW_TOKENS, MEAN_LENGTH = 64, 25
 """The maximum and the mean number of tokens of an output."""

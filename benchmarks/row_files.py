@@ -21,14 +21,16 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.settings import Series
-from seq2see.runs.evaluate import evaluate, inputs_of, score_outputs, test_size
-from seq2see.runs.model import Model, load
+from seq2see.runs.evaluate import evaluate, inputs_of, test_size
+from seq2see.tasks.generative import score_outputs
 from seq2see.runs.prepare import encode, read_corpus
-from seq2see.runs.recipe import Recipe
 from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.teacher_forcing import evaluate_teacher_forced
 from seq2see.runs.terminal import Terminal
 from seq2see.runs.train import count_weights, train_recipe
+from seq2see.tasks.model import Model
+from seq2see.runs.load import load
+from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.teacher_forcing import evaluate_teacher_forced
 from seq2see.training.metrics_logger import read_metrics
 
 SPLITS = ("valid", "test")

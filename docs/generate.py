@@ -20,7 +20,7 @@ from pydantic_core import PydanticUndefined
 
 from seq2see.core.settings import Settings, choices, descriptions, walk
 from seq2see.recipes.registry import RECIPES
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.recipe import Recipe
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent

@@ -18,7 +18,7 @@ _PUBLIC = {
     "train": "seq2see.api",
     "load": "seq2see.explorer.notebook",
     "recipe": "seq2see.recipes.registry",
-    "Recipe": "seq2see.runs.recipe",
+    "Recipe": "seq2see.tasks.recipe",
     "UserError": "seq2see.core.errors",
 }
 __all__ = ["Recipe", "UserError", "__version__", "load", "recipe", "train"]

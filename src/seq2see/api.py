@@ -8,24 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, missing_file
-from seq2see.data.readers.conll import UserTaggedTexts
-from seq2see.data.readers.data_kinds import UserData
-from seq2see.data.readers.number_series import UserSeries
-from seq2see.data.readers.pair_files import wrong_file_count
-from seq2see.data.readers.texts import UserTexts
-from seq2see.data.readers.user_images import UserCaptionedImages, UserCaptionedVideos, UserImages
-from seq2see.data.readers.user_pairs import UserLabeledTexts, UserPairs
-from seq2see.models.image_settings import ImageSource, VideoSource
-from seq2see.models.settings import Series, Tags
 from seq2see.recipes.registry import recipe
 from seq2see.runs.listeners import ProgressListener
-from seq2see.runs.model import Model
 from seq2see.runs.pretrained import ENCODER_PREFIXES, check_pretrained, with_pretrained_encoder
-from seq2see.runs.recipe import Recipe
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, find_run
 from seq2see.runs.terminal import Terminal
 from seq2see.runs.train import train_recipe
+from seq2see.tasks.model import Model
+from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import task_of
 
 Data = str | Path | Sequence[str | Path]
 
@@ -68,7 +60,7 @@ def train(
     if listener is not None:
         run = train_recipe(resolved, folder, listener)
     else:
-        with Terminal("train", resolved.steps, resolved.unit) as terminal:
+        with Terminal("train", resolved.steps, task_of(resolved).unit) as terminal:
             run = train_recipe(resolved, folder, terminal)
     write_report(run)
     return Run(run.path)
@@ -78,49 +70,20 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
     """The recipe with the given name, data files and changed settings."""
     base = name if isinstance(name, Recipe) else recipe(name)
     if data:
-        corpus = user_data(base, tuple(map(str, data)))
-        metrics = ("bleu", "chrf", "exact_match") if type(corpus) is UserPairs else base.metrics
-        base = base.model_copy(update={"corpus": corpus, "metrics": metrics})
+        base = task_of(base).with_data(base, tuple(map(str, data)))
     if changes.get("pretrained"):
         base = with_pretrained_encoder(base.with_(pretrained=changes["pretrained"]))
         changes = {path: value for path, value in changes.items() if path != "pretrained"}
     base = base.with_(**changes)
     if any(path.startswith(ENCODER_PREFIXES) for path in changes):
         check_pretrained(base)
-    if isinstance(base.corpus, UserData):
-        base = base.model_copy(update={"corpus": _with_absolute_paths(base.corpus)})
+    corpus = base.slot("corpus")
+    if "paths" in type(corpus).model_fields:
+        base = base.model_copy(update={"corpus": _with_absolute_paths(corpus)})
     return base
 
 
-def user_data(base: Recipe, paths: tuple[str, ...]) -> UserData:
-    """The corpus of user files for this recipe."""
-    if isinstance(base.target, Series):
-        return UserSeries(paths=paths)
-    if isinstance(base.source, VideoSource):
-        return user_images(paths, UserCaptionedVideos)
-    if isinstance(base.source, ImageSource):
-        return user_images(paths, UserCaptionedImages if base.generates else UserImages)
-    if base.is_running_text:
-        return UserTexts(paths=paths)
-    if isinstance(base.target, Tags):
-        return UserTaggedTexts(paths=paths)
-    if len(paths) > 2:
-        raise wrong_file_count(len(paths))
-    return UserPairs(paths=paths) if base.generates else UserLabeledTexts(paths=paths)
-
-
-def user_images(paths: tuple[str, ...], kind: type[UserImages]) -> UserImages:
-    """The corpus of one user folder of images; several folders would be ambiguous."""
-    if len(paths) > 1:
-        raise UserError(
-            f"{len(paths)} image folders were given, but only one is allowed.",
-            location=", ".join(paths),
-            hint="Name one folder; set test images with --set corpus.test=FOLDER.",
-        )
-    return kind(paths=paths)
-
-
-def _with_absolute_paths(corpus: UserData) -> UserData:
+def _with_absolute_paths(corpus: Any) -> Any:
     """The corpus with absolute paths, so that the stored recipe can be trained from any folder."""
     absolute = {}
     for name in ("paths", "valid", "test"):

@@ -9,7 +9,7 @@ import pytest
 from page_data import view_data
 
 from seq2see.explorer.views import image_input
-from seq2see.runs.model import Model
+from seq2see.tasks.model import Model
 
 
 def weights(model: Model, text: str, target: str, layer: str) -> np.ndarray:

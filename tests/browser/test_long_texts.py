@@ -19,9 +19,10 @@ from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.model import Model, open_model
-from seq2see.runs.model_folder import ModelConfig, StoredModel
-from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.tasks.model import Model
+from seq2see.runs.load import open_model
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.tasks.processors import Tokenizers
 
 TEXT = ("我有一支笔，你有两本书。" * 84)[:999]
 COMPARED = 980

@@ -30,9 +30,10 @@ from seq2see.models.settings import (
     Text,
     TextTarget,
 )
-from seq2see.runs.model import Model, open_model
-from seq2see.runs.model_folder import ModelConfig, StoredModel
-from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.tasks.model import Model
+from seq2see.runs.load import open_model
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.tasks.processors import Tokenizers
 
 CELLS = RecurrentEncoderSettings(width=16, cell="lstm", bidirectional=True, dropout=0.0)
 MLP = MLPDecoderSettings(width=8, context=4, hidden=8, dropout=0.0)

@@ -18,8 +18,8 @@ from seq2see.explorer import job_queue, routes, server
 from seq2see.explorer.job_queue import JobQueue, QueueFull
 from seq2see.explorer.routes import Route
 from seq2see.explorer.schemas import RunRequest
-from seq2see.runs.model import open_model
-from seq2see.runs.model_folder import StoredModel
+from seq2see.runs.load import open_model
+from seq2see.tasks.model_folder import StoredModel
 
 
 def test_jobs_run_in_order_and_one_at_a_time():

@@ -27,10 +27,10 @@ from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.resnet_encoder import PixelEmbeddingSettings, ResNetSettings
 from seq2see.models.settings import ImageLabel, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.model import open_model
-from seq2see.runs.model_folder import ModelConfig, StoredModel
-from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.reordering import without_position_embeddings
+from seq2see.runs.load import open_model
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.tasks.processors import Tokenizers
 
 LABELS = ("star", "月亮", "ring")
 STACK = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)

@@ -15,9 +15,10 @@ from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import MaskedTokensTarget, ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.model import Model, open_model
-from seq2see.runs.model_folder import ModelConfig, StoredModel
-from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.tasks.model import Model
+from seq2see.runs.load import open_model
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.tasks.processors import Tokenizers
 
 LETTERS = "我有一支笔你两本书他们的了不是这那就也还说到在人个大中上来和国地为时会可以学 abcdefg。，"
 SOURCE = "我有两本书"

@@ -33,10 +33,11 @@ from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings, V
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ImageLabel, ModelSettings, Series, TextTarget
 from seq2see.recipes.registry import recipe
-from seq2see.runs.model import Model, open_model
-from seq2see.runs.model_folder import ModelConfig, StoredModel
-from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.run_folder import RunFolder
+from seq2see.tasks.model import Model
+from seq2see.runs.load import open_model
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.tasks.processors import Tokenizers
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE, IMAGE_PROCESSOR = ImageSource(image_size=8, embedding=PatchEmbeddingSettings(size=4)), ImageProcessor(8, 3)

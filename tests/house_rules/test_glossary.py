@@ -13,7 +13,7 @@ from source_tree import PACKAGE, ROOT, defined_names, modules, project_files, ta
 
 from seq2see.core.settings import choices
 from seq2see.recipes.registry import RECIPES
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.recipe import Recipe
 
 ENGLISH, CHINESE = (tables(ROOT / "docs" / f"glossary{ending}") for ending in (".md", ".zh.md"))
 *SUBJECTS, UNUSED = ENGLISH

@@ -8,7 +8,7 @@ import pytest
 
 from seq2see.core.settings import Settings, choices, descriptions, read_tree, walk
 from seq2see.recipes.registry import RECIPES, recipe
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.recipe import Recipe
 
 # Settings that no built-in recipe changes, and yet are there. Paths are `Class.setting`.
 EXCUSED = {

@@ -22,10 +22,11 @@ from seq2see.interop.formats import FORMATS
 from seq2see.interop.hugging_face_encoders import bert_layout, write_bert
 from seq2see.models.build import fresh_model
 from seq2see.recipes.registry import recipe
-from seq2see.runs.model import load
-from seq2see.runs.model_folder import ModelConfig, StoredModel, read_model
-from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.runs.predictor import Predictor
+from seq2see.tasks.encoder_only import Predictor
+from seq2see.runs.load import load
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.runs.load import read_model
+from seq2see.tasks.processors import Tokenizers
 
 TEXTS = ["the cat sat on the mat. ", "我有一支笔，你有一本书。", "def f(x): return x + 1\n"] * 20
 READ = ["the cat", "我有一支笔，你有一本书。 the mat", "x"]

@@ -15,7 +15,7 @@ from causal_folders import causal_folder, change_config
 from seq2see.cli.app import run
 from seq2see.core.errors import UserError
 from seq2see.interop.pretrained import read_pretrained
-from seq2see.runs.model import load
+from seq2see.runs.load import load
 
 
 @pytest.fixture

@@ -25,9 +25,11 @@ from seq2see.interop.hugging_face_causal import causal_layout, write_causal
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings
 from seq2see.recipes.registry import recipe
-from seq2see.runs.model import Model, load
-from seq2see.runs.model_folder import ModelConfig, StoredModel, read_model, write_model
-from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.tasks.model import Model
+from seq2see.runs.load import load
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
+from seq2see.runs.load import read_model
+from seq2see.tasks.processors import Tokenizers
 
 TEXTS = ["the cat sat on the mat. ", "我有一支笔，你有一本书。", "def f(x): return x + 1\n"] * 20
 KINDS = {

@@ -20,7 +20,7 @@ from seq2see.interop.vit_weights import position_table, positions_needed
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.model_folder import write_model
+from seq2see.tasks.model_folder import write_model
 from tiny_models import FAMILIES, tiny_model
 
 CHECKS = {"ct2": check_ct2, "hf": seq2seq_layout, "onnx": check_onnx}

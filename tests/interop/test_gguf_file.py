@@ -17,7 +17,7 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD
 from seq2see.interop.gguf_file import TENSOR_NAMES, read_gguf, reverse_permute
-from seq2see.runs.model_folder import fingerprint_of
+from seq2see.tasks.model_folder import fingerprint_of
 
 gguf = pytest.importorskip("gguf")
 

@@ -31,7 +31,7 @@ from seq2see.core.rows import pick_rows
 from seq2see.decoding.engine import GenerativeModel
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.onnx_export import EncoderGraph, OnnxModel, StepGraph, graph_names
-from seq2see.runs.model_folder import write_model
+from seq2see.tasks.model_folder import write_model
 from tiny_models import assert_same
 
 

@@ -25,8 +25,8 @@ from seq2see.models.recurrent import RecurrentEncoderSettings
 from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettings, ResNetSettings
 from seq2see.models.settings import EmbeddingTarget, ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.model_folder import ModelConfig, StoredModel, write_model
-from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
+from seq2see.tasks.processors import Tokenizers
 
 LABELS, SIDE = ("cat", "狗", "mat"), 12
 BLOCKS = TransformerSettings(width=16, depth=1, heads=2, activation="gelu")
@@ -69,7 +69,7 @@ PROGRAM = """
 import sys, torch
 from pathlib import Path
 from seq2see.interop.formats import format_of
-from seq2see.runs.model_folder import read_model
+from seq2see.tasks.model_folder import read_model
 for folder in map(Path, sys.argv[1:]):
     format_of("onnx").write(read_model(folder, torch.device("cpu")), folder / "out")
 """

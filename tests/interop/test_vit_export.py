@@ -22,8 +22,9 @@ from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettings, ResNetSettings
 from seq2see.models.settings import ImageLabel, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.model_folder import ModelConfig, StoredModel, read_model
-from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.runs.load import read_model
+from seq2see.tasks.processors import Tokenizers
 
 LABELS = ("cat", "狗", "mat")
 BLOCKS = TransformerSettings(width=24, depth=2, heads=3, activation="gelu", mlp_ratio=1.5)

@@ -12,8 +12,9 @@ from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import Characters
 from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.settings import Decoding
-from seq2see.runs.model_folder import ModelConfig, StoredModel, read_model, write_model
-from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
+from seq2see.runs.load import read_model
+from seq2see.tasks.processors import Tokenizers
 from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken

@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from seq2see.core.batch import Batch, Images
-from seq2see.runs.model_folder import read_model
+from seq2see.runs.load import read_model
 from vit_folders import (
     DEFAULT_CONFIG,
     NORMALIZATION,

@@ -15,14 +15,14 @@ from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.alignment_plot import draw_attention
-from seq2see.runs.model import Model
-from seq2see.runs.model_folder import ModelConfig, StoredModel
 from seq2see.runs.prepare import encode, learn_tokenizers
-from seq2see.runs.recipe import Recipe
 from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.teacher_forcing import collect_attention
-from seq2see.runs.text_attention import TextAttention
+from seq2see.tasks.alignment_figure import draw_attention
+from seq2see.tasks.model import Model
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.teacher_forcing import collect_attention
+from seq2see.tasks.tracing import TextAttention
 
 LINKED = [
     Example(

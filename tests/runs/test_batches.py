@@ -13,8 +13,8 @@ from seq2see.recipes.classify import classify_text
 from seq2see.recipes.tag import tag, tag_zh, ud_english_ewt
 from seq2see.recipes.translate import translate
 from seq2see.runs.prepare import PreparedData, bpe_dropout_pairs, encode, learn_tokenizers, prepare
-from seq2see.runs.recipe import Recipe
 from seq2see.runs.train import batches
+from seq2see.tasks.recipe import Recipe
 
 WORDS = ["red", "house", "yellow", "garden", "window", "flower", "evening"]
 EXAMPLES = [

@@ -18,9 +18,9 @@ from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbedd
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs import engines
 from seq2see.runs.engines import BATCH_SIZE, MIN_SOURCES, TorchEngine
-from seq2see.runs.model import Model
-from seq2see.runs.model_folder import ModelConfig, StoredModel
-from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.tasks.model import Model
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.tasks.processors import Tokenizers
 
 WORDS = [f"{first}{second}" for first in "bcdf" for second in "aeiou"]
 

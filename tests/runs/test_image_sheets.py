@@ -16,13 +16,14 @@ from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.settings import ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.captioner import region_attention
-from seq2see.runs.image_sheets import draw_mistakes, patch_attention
-from seq2see.runs.model_folder import ModelConfig, StoredModel
-from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.task_protocols import EncodedInput, TaskResult, batch_of
-from seq2see.runs.text_attention import TextAttention
+from seq2see.tasks.image_figures import region_attention
+from seq2see.tasks.image_figures import draw_mistakes, patch_attention
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.task import EncodedInput
+from seq2see.tasks.encoder_only import TaskResult, batch_of
+from seq2see.tasks.tracing import TextAttention
 
 
 @pytest.fixture

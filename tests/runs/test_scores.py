@@ -14,7 +14,8 @@ from seq2see.metrics.bleu import has_moses
 from seq2see.recipes.registry import recipe
 from seq2see.runs import evaluate, prepare
 from seq2see.runs.compare import compare_answers, largest_changes
-from seq2see.runs.evaluate import score_outputs, target_language
+from seq2see.tasks.generative import score_outputs
+from seq2see.tasks.translate import target_language
 from seq2see.runs.prepare import read_corpus
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe

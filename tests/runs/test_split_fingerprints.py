@@ -18,7 +18,6 @@ from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.prepare import read_corpus
-from seq2see.runs.recipe import Recipe
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.split_fingerprints import (
     changed_splits,
@@ -28,6 +27,7 @@ from seq2see.runs.split_fingerprints import (
     write_split_fingerprints,
 )
 from seq2see.runs.train import train_recipe
+from seq2see.tasks.recipe import Recipe
 
 
 def pairs(path: Path, first: int, last: int) -> Path:

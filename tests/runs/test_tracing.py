@@ -20,9 +20,10 @@ from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import ModelSettings, Series, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.model import Model, open_model
-from seq2see.runs.model_folder import ModelConfig, StoredModel
-from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.tasks.model import Model
+from seq2see.runs.load import open_model
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.tasks.processors import Tokenizers
 
 STACK = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)
 LETTERS = train_tokenizer(Characters(), ["我有一支笔abc"])

@@ -19,15 +19,15 @@ from seq2see.data.masking import crop_around_masks, encode_with_masks
 from seq2see.runs.compare import compare
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
-from seq2see.runs.fill_mask import FillMask
 from seq2see.runs.make_ensemble import make_ensemble
-from seq2see.runs.model import load
 from seq2see.runs.prepare import encode, read_corpus
 from seq2see.runs.reordering import reordering
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.text_attention import TextAttention
 from seq2see.runs.train import train_recipe
+from seq2see.tasks.fill import Fill
+from seq2see.runs.load import load
+from seq2see.tasks.tracing import TextAttention
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
 SMALL = {"source.max_tokens": 24, "training.batch_tokens": 192, "encoder.width": 32, "encoder.dropout": 0.0}
@@ -260,7 +260,7 @@ def test_a_text_shorter_than_two_windows_is_refused_with_a_setting_that_helps(tm
 
 
 def test_windows_of_unknown_characters_are_no_samples_if_they_cannot_be_encoded_again():
-    recipe, task = resolve("fill-characters", [], {"source.max_tokens": 40}), FillMask()
+    recipe, task = resolve("fill-characters", [], {"source.max_tokens": 40}), Fill()
     tokenizers = task.learn_tokenizers(recipe, [Example("", "ab" * 50)])
     plain, unknown = (task.encode(recipe, tokenizers, [Example("", text * 100)]) for text in ("abba", "a中文b字"))
     assert len(task.sample_examples(plain, 4)) == 4

@@ -18,11 +18,11 @@ from tiny_recipes import ANIMALS, COLORS, tiny_recipe, write_pairs
 
 from seq2see.cli.app import run
 from seq2see.cli.progress_meter import Meter
-from seq2see.runs import model_folder
 from seq2see.runs.batch_inference import Progress
-from seq2see.runs.model import load
 from seq2see.runs.output_file import OutputFile
 from seq2see.runs.train import train_recipe
+from seq2see.tasks import model_folder
+from seq2see.runs.load import load
 
 
 class Silent:
@@ -223,8 +223,8 @@ print(*sys.modules, file=sys.stderr)
 def test_one_sentence_imports_nothing_that_it_does_not_need(folder: Path):
     command = [sys.executable, "-c", LIGHT, "predict", str(folder / "run"), "红猫"]
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr.split())
-    assert {"torch", "seq2see.runs.model"} <= loaded
-    heavy = {"rich", "matplotlib", "sacrebleu", "ctranslate2", "seq2see.runs.recipe", "seq2see.decoding.native"}
+    assert {"torch", "seq2see.tasks.model"} <= loaded
+    heavy = {"rich", "matplotlib", "sacrebleu", "ctranslate2", "seq2see.tasks.recipe", "seq2see.decoding.native"}
     assert not loaded & heavy
     assert not {name for name in loaded if name.startswith(("seq2see.training", "seq2see.metrics", "seq2see.recipes"))}
 

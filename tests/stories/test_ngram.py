@@ -21,11 +21,11 @@ from seq2see.runs.compare import compare, compare_texts
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.make_ensemble import make_ensemble
-from seq2see.runs.model import load
 from seq2see.runs.prepare import encode, read_corpus
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, read_scores
 from seq2see.runs.train import train_recipe
+from seq2see.runs.load import load
 from seq2see.training.metrics_logger import read_metrics
 from seq2see.training.signals import Interrupted
 

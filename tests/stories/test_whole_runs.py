@@ -20,11 +20,12 @@ from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.settings import Text
 from seq2see.recipes.registry import RECIPES, recipe
 from seq2see.runs.compare import compare
-from seq2see.runs.evaluate import bleu_tokenize, evaluate
-from seq2see.runs.model import load
+from seq2see.tasks.generative import bleu_tokenize
+from seq2see.runs.evaluate import evaluate
 from seq2see.runs.report_examples import read_table
 from seq2see.runs.run_folder import RunFolder, find_run, folder_for, read_scores
 from seq2see.runs.train import train_recipe
+from seq2see.runs.load import load
 
 
 @pytest.fixture(scope="module")

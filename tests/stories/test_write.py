@@ -17,12 +17,12 @@ from seq2see.core.files import write_text
 from seq2see.decoding.settings import Decoding
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
-from seq2see.runs.model import load
-from seq2see.runs.model_folder import ModelConfig
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.text_attention import TextAttention
 from seq2see.runs.train import train_recipe
+from seq2see.runs.load import load
+from seq2see.tasks.model_folder import ModelConfig
+from seq2see.tasks.tracing import TextAttention
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
 SMALL = {"target.max_tokens": 24, "training.batch_tokens": 192, "decoder.width": 32, "decoder.dropout": 0.0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -75,9 +75,10 @@ def _check_files(paths: list[Path], task: str) -> None:
         if not path.exists():
             raise missing_file(path)
     if task:
-        from seq2see.api import recipe, user_data
+        from seq2see.api import recipe
+        from seq2see.tasks.registry import task_of
 
-        corpus = user_data(recipe(task), tuple(map(str, paths)))
+        corpus: Any = task_of(recipe(task)).corpus(tuple(map(str, paths)))
     else:
         corpus = guess_data_kind(paths)
     print(f"checked as {KIND_NAMES[corpus.kind]}{'' if task else ' (--task TASK checks them for another task)'}")
@@ -96,7 +97,8 @@ def _check_windows(corpus: UserData, task: str, report: DataReport) -> None:
     from seq2see.api import resolve
     from seq2see.data.hold_out import check_hold_out
     from seq2see.runs.prepare import prepare
-    from seq2see.runs.train import check_length
+    from seq2see.tasks.registry import task_of
 
     recipe = resolve(task, corpus.paths, {})
-    check_hold_out(lambda: check_length(recipe, prepare(recipe, lambda text: None)), report)
+    check = task_of(recipe).check_dataset
+    check_hold_out(lambda: check(recipe, prepare(recipe, lambda text: None).train), report)

@@ -12,7 +12,7 @@ PROGRAM = ".venv/bin/seq2see"  # `make` runs in the project folder, without an a
 def main(run: str, texts: list[str]) -> None:
     """Translate, then list the files of the run and further commands."""
     if texts:
-        from seq2see.runs.model import load
+        from seq2see.runs.load import load
 
         for prediction in load(run).predict(texts):
             print(f"\n  {prediction.source}  →  {prediction.text}")

@@ -25,10 +25,10 @@ def embed(
     from seq2see.cli.progress_meter import show_status
     from seq2see.core.errors import UserError
     from seq2see.data.readers.lines import is_blank
-    from seq2see.runs.model import load
-    from seq2see.runs.predictor import Predictor
-    from seq2see.runs.sentence_embeddings import cosine_similarities
+    from seq2see.runs.load import load
     from seq2see.runs.terminal import Terminal
+    from seq2see.tasks.embed import cosine_similarities
+    from seq2see.tasks.encoder_only import Predictor
 
     if out is not None and out.suffix != ".npy":
         raise UserError("Embeddings are written as a .npy file.", location=str(out), hint=f"Use --out {out.stem}.npy.")

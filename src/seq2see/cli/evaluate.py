@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from seq2see.runs.run_folder import RunFolder
 
 
 def evaluate(
@@ -21,9 +24,8 @@ def evaluate(
         _evaluate_texts([run, *([other] if other else [])], file, set_)
         return
     from seq2see.cli.predict import decoding_setting
-    from seq2see.cli.scores import print_answers, print_changes, print_scores
+    from seq2see.cli.scores import print_scores
     from seq2see.metrics.bleu import INSTALL_HINT, has_moses
-    from seq2see.runs.compare import compare, compare_answers, compare_series, compare_texts, largest_changes
     from seq2see.runs.evaluate import evaluate, test_size
     from seq2see.runs.report import write_report
     from seq2see.runs.run_folder import find_run, read_scores
@@ -39,17 +41,28 @@ def evaluate(
             scores = evaluate(folder, terminal.advance, **settings)
         write_report(folder)
         print_scores(folder, scores)
-        if "bleu-tokenized" in folder.recipe().metrics and not has_moses():
+        if "bleu-tokenized" in (folder.recipe().slot("metrics") or ()) and not has_moses():
             print(INSTALL_HINT)
-    if other and all("series" in read_scores(folder) for folder in folders):
-        print(compare_series(*folders))
-    elif other and all(folder.recipe().source is None for folder in folders):
-        print(compare_texts(*folders))
-    elif other and not all(folder.recipe().generates for folder in folders):
-        print_answers(folders[0], folders[1], compare_answers(*folders))
-    elif other:
-        print(compare(*folders))
-        print_changes(folders[0], folders[1], largest_changes(folders[0], folders[1]))
+    if other:
+        _compare(*folders)
+
+
+def _compare(first: RunFolder, second: RunFolder) -> None:
+    """Print how two evaluated runs differ."""
+    from seq2see.cli.scores import print_answers, print_changes
+    from seq2see.runs.compare import compare, compare_answers, compare_series, compare_texts, largest_changes
+    from seq2see.tasks.registry import task_of
+
+    kinds = {task_of(run.recipe()).comparison for run in (first, second)}
+    if kinds == {"errors"}:
+        print(compare_series(first, second))
+    elif kinds == {"perplexity"}:
+        print(compare_texts(first, second))
+    elif "decisions" in kinds or "errors" in kinds:
+        print_answers(first, second, compare_answers(first, second))
+    else:
+        print(compare(first, second))
+        print_changes(first, second, largest_changes(first, second))
 
 
 def _evaluate_texts(names: list[str], files: list[Path], settings: list[str] | None) -> None:
@@ -58,7 +71,7 @@ def _evaluate_texts(names: list[str], files: list[Path], settings: list[str] | N
     from seq2see.cli.scores import perplexity_line, unknown_line
     from seq2see.core.errors import UserError
     from seq2see.runs.evaluate import evaluate_texts
-    from seq2see.runs.model import load
+    from seq2see.runs.load import load
 
     if settings:
         raise UserError("The perplexity of a text does not depend on decoding settings.", hint="Leave out --set.")

@@ -20,7 +20,7 @@ def export(
     from seq2see.core.errors import UserError
     from seq2see.interop.folders import is_pretrained
     from seq2see.interop.formats import format_of
-    from seq2see.runs.model_folder import read_model
+    from seq2see.runs.load import read_model
     from seq2see.runs.run_folder import find_model
 
     export_format, model = format_of(to), find_model(run)

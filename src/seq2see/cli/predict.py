@@ -16,8 +16,8 @@ from seq2see.cli import importing
 if TYPE_CHECKING:
     from seq2see.decoding.settings import Decoding
     from seq2see.runs.input_lines import LineSource
-    from seq2see.runs.model import Model, Prediction
     from seq2see.runs.output_file import OutputFile
+    from seq2see.tasks.model import Model, Prediction
 
 INTERRUPTED = 130
 MORE = "..."
@@ -43,7 +43,7 @@ def predict(
         from seq2see.cli.progress_meter import show_status
         from seq2see.core.errors import UserError
         from seq2see.interop.folders import is_pretrained
-        from seq2see.runs.model import load
+        from seq2see.runs.load import load
 
     if texts and file:
         raise UserError("Texts and --file cannot be combined.", hint="Leave one out, or run the command twice.")
@@ -132,9 +132,9 @@ def _stream(
 
 def _open_output(out: Path, run: str, model: Model, settings: dict[str, Any], as_json: bool, engine: str) -> OutputFile:
     """The output file, with everything that predictions depend on besides the lines."""
-    from seq2see.runs.model_folder import fingerprint_of
     from seq2see.runs.output_file import OutputFile
     from seq2see.runs.run_folder import find_model
+    from seq2see.tasks.model_folder import fingerprint_of
 
     provenance = {
         "model": fingerprint_of(find_model(run)),

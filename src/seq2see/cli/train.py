@@ -32,13 +32,14 @@ def train(
         from seq2see.runs.report import write_report
         from seq2see.runs.terminal import Terminal, program_name
         from seq2see.runs.train import train_recipe
+        from seq2see.tasks.registry import task_of
         from seq2see.training.signals import Interrupted
 
     resolved = resolve(recipe, [str(path) for path in data or []], dict(_assignments(set_ or [])))
     if dry:
         dry_run(resolved, print)
         return
-    with Terminal("train", resolved.steps, resolved.unit) as terminal:
+    with Terminal("train", resolved.steps, task_of(resolved).unit) as terminal:
         try:
             run = train_recipe(resolved, out, terminal)
         except Interrupted as stop:

@@ -77,7 +77,7 @@ def contexts(
 def _load_embeddings(run: str) -> WordEmbeddings:
     from seq2see.cli.progress_meter import show_status
     from seq2see.core.devices import pick_device
-    from seq2see.runs.model_folder import read_model
+    from seq2see.runs.load import read_model
     from seq2see.runs.run_folder import find_model
     from seq2see.runs.word_embeddings import WordEmbeddings
 

@@ -143,6 +143,6 @@ def languages_of(run: OpenRun) -> list[str]:
     """The source and target language of the corpus, if it has languages."""
     if run.folder is None:
         return []
-    corpus = run.recipe.corpus
+    corpus = run.recipe.slot("corpus")
     languages = [getattr(corpus, side, None) for side in ("source", "target")]
     return [each for each in languages if isinstance(each, str)]

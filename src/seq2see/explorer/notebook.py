@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from seq2see.core.errors import UserError
-from seq2see.runs.model import Model
-from seq2see.runs.model import load as load_model
-from seq2see.runs.text_attention import TextAttention
+from seq2see.runs.load import load as load_model
+from seq2see.tasks.model import Model
+from seq2see.tasks.tracing import TextAttention
 
 MAX_PAGE_BYTES = 16 << 20
 """The maximum size of a page: a notebook stores every output in its file."""

@@ -19,7 +19,7 @@ from seq2see.inspection.record import ActivationRecord, Signal, SignalKind
 from seq2see.inspection.trace import ATTENTION
 from seq2see.models.image_settings import ImageSource
 from seq2see.models.settings import Series
-from seq2see.runs.tracing import NamedBatch, trace_batch
+from seq2see.tasks.tracing import NamedBatch, trace_batch
 
 QUERIES: tuple[SignalKind, ...] = ("query",)
 MAX_ATTENTION_BYTES = 32 << 20

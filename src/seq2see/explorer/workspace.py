@@ -15,11 +15,13 @@ from seq2see.core.errors import UserError
 from seq2see.data.examples import Example, ImageExamples, short_name
 from seq2see.interop.folders import is_pretrained
 from seq2see.models.settings import ModelSettings
-from seq2see.runs.model import Model, open_model
-from seq2see.runs.model_folder import ModelConfig, read_model
-from seq2see.runs.prepare import evaluation_examples
-from seq2see.runs.recipe import Recipe
+from seq2see.runs.load import open_model, read_model
 from seq2see.runs.run_folder import RunFolder, find_run
+from seq2see.tasks.model import Model
+from seq2see.tasks.model_folder import ModelConfig
+from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import task_named
+from seq2see.tasks.task import Task
 
 MAX_CACHED = 32
 """The maximum number of cached values."""
@@ -90,10 +92,15 @@ class OpenRun:
         """The examples of the test split (or of the validation split, if there is none); () for pretrained weights."""
         if self.folder is None:
             return ()
-        examples = evaluation_examples(self.recipe)
+        examples = self.task.evaluation_examples(self.recipe)
         if isinstance(examples, ImageExamples):
             return replace(examples, names=tuple(map(short_name, examples.names)))
         return examples
+
+    @property
+    def task(self) -> Task:
+        """Its task."""
+        return task_named(self.recipe.task if self.folder else self.config.task)
 
     @property
     def settings(self) -> ModelSettings:

@@ -12,15 +12,15 @@ from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderS
 from seq2see.models.resnet_encoder import ConvStemSettings
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.caption import CaptionRecipe, CaptionVideoRecipe
 from seq2see.training.objectives import NextToken
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
 
 
-def caption() -> Recipe:
+def caption() -> CaptionRecipe:
     """Captions by a ViT and a Transformer decoder, for your own list of images; by default for drawn shapes."""
-    return Recipe(
+    return CaptionRecipe(
         name="caption",
         corpus=ShapesCorpus(annotation="caption"),
         source=ImageSource(image_size=32, embedding=PatchEmbeddingSettings(size=8)),
@@ -37,9 +37,9 @@ def caption() -> Recipe:
     )
 
 
-def flickr8k() -> Recipe:
+def flickr8k() -> CaptionRecipe:
     """Flickr8k, photos of 64 pixels with five English captions each, by a ViT with a convolutional stem; for a GPU."""
-    return Recipe(
+    return CaptionRecipe(
         name="flickr8k",
         corpus=CatalogueImages(name="flickr8k-small"),
         source=ImageSource(image_size=64, embedding=ConvStemSettings(depth=3)),
@@ -62,9 +62,9 @@ def flickr8k() -> Recipe:
     )
 
 
-def caption_video() -> Recipe:
+def caption_video() -> CaptionVideoRecipe:
     """Captions of videos by a GRU encoder over the frames and a GRU decoder, after S2VT (Venugopalan et al. 2015)."""
-    return Recipe(
+    return CaptionVideoRecipe(
         name="caption-video",
         corpus=MovingShapesCorpus(),
         source=VideoSource(image_size=24, frames=8, embedding=ConvStemSettings(depth=3, positions="none")),

@@ -7,20 +7,19 @@ from typing import Any
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.generated.pocket.tense import PocketTense
 from seq2see.data.tokenizers.tokenizer import BPE, Characters, Pretrained, WordLevel
-from seq2see.decoding.settings import Decoding
 from seq2see.models.convolutional import TextCNNSettings
 from seq2see.models.recurrent import RecurrentEncoderSettings
 from seq2see.models.settings import BertEmbeddingSettings, Label, Text, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.classify_text import ClassifyTextRecipe
 from seq2see.training.objectives import Classification
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
 
 
-def classify_text() -> Recipe:
+def classify_text() -> ClassifyTextRecipe:
     """A small Transformer for your own texts and labels: `seq2see train classify-text my.tsv`, one pair per line."""
-    return Recipe(
+    return ClassifyTextRecipe(
         name="classify-text",
         corpus=PocketTense(),
         source=Text(tokenizer=BPE(vocab_size=4000), embedding=TokenEmbeddingSettings(positions="rotary")),
@@ -30,45 +29,43 @@ def classify_text() -> Recipe:
         training=Training(
             steps=600, learning_rate=1e-3, batch_tokens=2048, evaluate_every=100, patience=4, schedule=Cosine(warmup=50)
         ),
-        decoding=Decoding(max_new_tokens=1),
-        metrics=(),
     )
 
 
-def classify_text_gru() -> Recipe:
+def classify_text_gru() -> ClassifyTextRecipe:
     """Text classification by a bidirectional GRU."""
     return _with(classify_text(), "classify-text-gru", RecurrentEncoderSettings(width=128))
 
 
-def classify_text_cnn() -> Recipe:
+def classify_text_cnn() -> ClassifyTextRecipe:
     """Text classification by TextCNN: kernels of three to five tokens, max pooling over time (Kim 2014)."""
     return _with(classify_text(), "classify-text-cnn", TextCNNSettings(width=150, dropout=0.2))
 
 
-def classify_text_zh() -> Recipe:
+def classify_text_zh() -> ClassifyTextRecipe:
     """Classification of Chinese sentences with characters as tokens."""
     return classify_text().with_(
         **{"name": "classify-text-zh", "corpus.language": "zh", "source.tokenizer": Characters()}
     )
 
 
-def sst2_text_cnn() -> Recipe:
+def sst2_text_cnn() -> ClassifyTextRecipe:
     """English movie reviews, positive or negative, by TextCNN (Kim 2014)."""
     return _sst2("sst2-text-cnn", TextCNNSettings())
 
 
-def sst2_lstm() -> Recipe:
+def sst2_lstm() -> ClassifyTextRecipe:
     """English movie reviews by a bidirectional LSTM."""
     return _sst2("sst2-lstm", RecurrentEncoderSettings(cell="lstm", dropout=0.5))
 
 
-def sst2_transformer() -> Recipe:
+def sst2_transformer() -> ClassifyTextRecipe:
     """English movie reviews by a Transformer trained from scratch."""
     base = _sst2("sst2-transformer", TransformerSettings(width=128, depth=2, heads=4, dropout=0.3))
     return base.with_(**{"source.embedding.positions": "rotary", "training.learning_rate": 5e-4})
 
 
-def sst2_minilm() -> Recipe:
+def sst2_minilm() -> ClassifyTextRecipe:
     """English movie reviews by fine-tuning MiniLM; `--set pretrained=FOLDER` names its folder."""
     encoder = TransformerSettings(
         width=384, depth=6, heads=12, dropout=0.1, norm_eps=1e-12, norm_order="post", activation="gelu"
@@ -86,22 +83,22 @@ def sst2_minilm() -> Recipe:
     )
 
 
-def chnsenticorp_text_cnn() -> Recipe:
+def chnsenticorp_text_cnn() -> ClassifyTextRecipe:
     """Chinese reviews of hotels, books and computers, positive or negative, by TextCNN (Kim 2014)."""
     base = _reviews("chnsenticorp-text-cnn", "chnsenticorp", TextCNNSettings())
     return base.with_(**{"source.tokenizer": Characters(min_count=2)})
 
 
-def _reviews(name: str, corpus: str, encoder: Any) -> Recipe:
+def _reviews(name: str, corpus: str, encoder: Any) -> ClassifyTextRecipe:
     base = _with(classify_text(), name, encoder)
     training = base.training.with_(steps=3000, evaluate_every=200, batch_tokens=2048, patience=5)
     return base.model_copy(update={"corpus": CatalogueCorpus(name=corpus), "training": training})
 
 
-def _sst2(name: str, encoder: Any) -> Recipe:
+def _sst2(name: str, encoder: Any) -> ClassifyTextRecipe:
     return _reviews(name, "sst2", encoder).with_(**{"source.tokenizer": WordLevel(min_count=2)})
 
 
-def _with(base: Recipe, name: str, encoder: Any) -> Recipe:
-    text = Text(tokenizer=base.source_text.tokenizer, embedding=TokenEmbeddingSettings(positions="none"))
+def _with(base: ClassifyTextRecipe, name: str, encoder: Any) -> ClassifyTextRecipe:
+    text = Text(tokenizer=base.source.tokenizer, embedding=TokenEmbeddingSettings(positions="none"))
     return base.model_copy(update={"name": name, "encoder": encoder, "source": text})

@@ -5,21 +5,20 @@ from __future__ import annotations
 from seq2see.data.augmentation import Augmentation
 from seq2see.data.catalogue.catalogue_images import CatalogueImages
 from seq2see.data.generated.shapes.shapes_corpus import ShapesCorpus
-from seq2see.decoding.settings import Decoding
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettings, ResNetSettings, ResNetStemSettings
 from seq2see.models.settings import ImageLabel
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.classify_image import ClassifyImageRecipe
 from seq2see.training.objectives import Classification
 from seq2see.training.optimizer_settings import Muon
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
 
 
-def classify_image() -> Recipe:
+def classify_image() -> ClassifyImageRecipe:
     """A small ViT for your own images: `seq2see train classify-image photos/`, a folder for each label."""
-    return Recipe(
+    return ClassifyImageRecipe(
         name="classify-image",
         corpus=ShapesCorpus(),
         source=ImageSource(image_size=32, embedding=PatchEmbeddingSettings(size=8)),
@@ -30,20 +29,18 @@ def classify_image() -> Recipe:
         training=Training(
             steps=1500, learning_rate=1.5e-3, batch_size=64, evaluate_every=250, schedule=Cosine(warmup=50)
         ),
-        decoding=Decoding(max_new_tokens=1),
-        metrics=(),
     )
 
 
-def classify_image_mean() -> Recipe:
+def classify_image_mean() -> ClassifyImageRecipe:
     """A small ViT without a class token: mean pooling and sinusoidal positions (Beyer et al. 2022)."""
     changes = {"target.pooling": "mean", "source.embedding.positions": "sinusoidal"}
     return classify_image().with_(**{"name": "classify-image-mean", **changes})
 
 
-def cifar10_vit() -> Recipe:
+def cifar10_vit() -> ClassifyImageRecipe:
     """CIFAR-10, ten kinds of animals and vehicles in 32 x 32 pixels, by a ViT trained from scratch; for a GPU."""
-    return Recipe(
+    return ClassifyImageRecipe(
         name="cifar10-vit",
         corpus=CatalogueImages(),
         source=ImageSource(image_size=32, embedding=PatchEmbeddingSettings(size=4)),
@@ -61,18 +58,16 @@ def cifar10_vit() -> Recipe:
             precision="bf16",
             compile=True,
         ),
-        decoding=Decoding(max_new_tokens=1),
-        metrics=(),
     )
 
 
-def classify_image_hybrid() -> Recipe:
+def classify_image_hybrid() -> ClassifyImageRecipe:
     """A small ViT with a convolutional stem: overlapping patches, which need no positions (Hassani et al. 2021)."""
     embedding = ConvStemSettings(depth=3, positions="none")
     return classify_image().with_(**{"name": "classify-image-hybrid", "source.embedding": embedding})
 
 
-def classify_image_resnet() -> Recipe:
+def classify_image_resnet() -> ClassifyImageRecipe:
     """A small ResNet for your own images (He et al. 2016)."""
     return classify_image().with_(
         **{
@@ -84,7 +79,7 @@ def classify_image_resnet() -> Recipe:
     )
 
 
-def cifar10_hybrid() -> Recipe:
+def cifar10_hybrid() -> ClassifyImageRecipe:
     """CIFAR-10 by a hybrid: the first stages of a ResNet, then a ViT of six blocks; it needs fewer steps."""
     return cifar10_vit().with_(
         **{
@@ -98,7 +93,7 @@ def cifar10_hybrid() -> Recipe:
     )
 
 
-def cifar10_resnet() -> Recipe:
+def cifar10_resnet() -> ClassifyImageRecipe:
     """CIFAR-10 by a ResNet with as many weights as `cifar10-hybrid` (He et al. 2016)."""
     return cifar10_hybrid().with_(
         **{
@@ -112,7 +107,7 @@ def cifar10_resnet() -> Recipe:
     )
 
 
-def fashion_mnist_hybrid() -> Recipe:
+def fashion_mnist_hybrid() -> ClassifyImageRecipe:
     """Fashion-MNIST, ten kinds of clothes in 28 x 28 gray pixels, by the hybrid of `cifar10-hybrid`; for a GPU."""
     return cifar10_hybrid().with_(
         **{

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from seq2see.data.readers.texts import PythonLibrary
 from seq2see.data.tokenizers.tokenizer import BPE, Characters
-from seq2see.decoding.settings import Decoding
 from seq2see.models.settings import (
     BertEmbeddingSettings,
     MaskedTokensNSPTarget,
@@ -13,15 +12,15 @@ from seq2see.models.settings import (
     TokenEmbeddingSettings,
 )
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.fill import FillRecipe
 from seq2see.training.objectives import MaskedToken, MaskedTokenNextSentence
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
 
 
-def fill() -> Recipe:
+def fill() -> FillRecipe:
     """A small BERT for your own text: `seq2see train fill book.txt`; by default on Python's standard library."""
-    return Recipe(
+    return FillRecipe(
         name="fill",
         corpus=PythonLibrary(),
         source=Text(
@@ -33,17 +32,15 @@ def fill() -> Recipe:
         training=Training(
             steps=2000, learning_rate=2e-3, batch_tokens=2048, evaluate_every=500, schedule=Cosine(warmup=100)
         ),
-        decoding=Decoding(max_new_tokens=1, top_k=5),
-        metrics=(),
     )
 
 
-def fill_characters() -> Recipe:
+def fill_characters() -> FillRecipe:
     """A small BERT with characters as tokens, as suits Chinese: every character can be masked."""
     return fill().with_(**{"name": "fill-characters", "source.tokenizer": Characters(min_count=2)})
 
 
-def fill_bert() -> Recipe:
+def fill_bert() -> FillRecipe:
     """A small BERT like the paper's: learned positions, post-norm, next sentence prediction (Devlin et al. 2019)."""
     return fill().with_(
         **{

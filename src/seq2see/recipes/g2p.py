@@ -14,17 +14,17 @@ from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.translate import TranslateRecipe
 from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.objectives import NextToken
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
 
 
-def g2p() -> Recipe:
+def g2p() -> TranslateRecipe:
     """Grapheme to phoneme: a Transformer from English letters to phonemes."""
     stack = TransformerSettings(width=256, depth=4, heads=4, dropout=0.2)
-    return Recipe(
+    return TranslateRecipe(
         name="g2p",
         corpus=CatalogueCorpus(name="cmudict"),
         source=Text(tokenizer=Characters(), max_tokens=64),
@@ -49,7 +49,7 @@ def g2p() -> Recipe:
     )
 
 
-def g2p_gru() -> Recipe:
+def g2p_gru() -> TranslateRecipe:
     """Grapheme to phoneme by a GRU with attention (Bahdanau et al. 2015)."""
     base, no_positions = g2p(), TokenEmbeddingSettings(positions="none")
     return base.model_copy(

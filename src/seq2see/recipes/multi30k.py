@@ -12,18 +12,18 @@ from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import AttentionName, CellName, RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.translate import TranslateRecipe
 from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.objectives import NextToken
 from seq2see.training.schedules import InverseSquareRoot
 from seq2see.training.settings import Training
 
 
-def multi30k_transformer() -> Recipe:
+def multi30k_transformer() -> TranslateRecipe:
     """A small Transformer on Multi30k, English to German."""
     stack = TransformerSettings(width=256, depth=4, heads=4, dropout=0.3)
     tokenizer = BPE(vocab_size=8000)
-    return Recipe(
+    return TranslateRecipe(
         name="multi30k-transformer",
         corpus=CatalogueCorpus(name="multi30k", languages="en-de"),
         source=Text(tokenizer=tokenizer),
@@ -47,34 +47,34 @@ def multi30k_transformer() -> Recipe:
     )
 
 
-def multi30k_rnn() -> Recipe:
+def multi30k_rnn() -> TranslateRecipe:
     """Vanilla RNN on Multi30k: one context vector for the whole sentence."""
     return _recurrent("multi30k-rnn", "rnn", "context-vector")
 
 
-def multi30k_gru() -> Recipe:
+def multi30k_gru() -> TranslateRecipe:
     """GRU on Multi30k, still with one context vector."""
     return _recurrent("multi30k-gru", "gru", "context-vector")
 
 
-def multi30k_gru_attention() -> Recipe:
+def multi30k_gru_attention() -> TranslateRecipe:
     """GRU with scaled dot-product attention on Multi30k (Luong et al. 2015)."""
     return _recurrent("multi30k-gru-attention", "gru", "scaled-dot")
 
 
-def multi30k_lstm_attention() -> Recipe:
+def multi30k_lstm_attention() -> TranslateRecipe:
     """LSTM with scaled dot-product attention on Multi30k."""
     return _recurrent("multi30k-lstm-attention", "lstm", "scaled-dot")
 
 
-def _recurrent(name: str, cell: CellName, attention: AttentionName) -> Recipe:
+def _recurrent(name: str, cell: CellName, attention: AttentionName) -> TranslateRecipe:
     base = multi30k_transformer()
     no_positions = TokenEmbeddingSettings(positions="none")
     return base.model_copy(
         update={
             "name": name,
-            "source": Text(tokenizer=base.target_text.tokenizer, embedding=no_positions),
-            "target": TextTarget(tokenizer=base.target_text.tokenizer, embedding=no_positions, vocabulary="shared"),
+            "source": Text(tokenizer=base.target.tokenizer, embedding=no_positions),
+            "target": TextTarget(tokenizer=base.target.tokenizer, embedding=no_positions, vocabulary="shared"),
             "encoder": RecurrentEncoderSettings(cell=cell, width=512, dropout=0.4),
             "decoder": RecurrentDecoderSettings(cell=cell, attention=attention, width=512, dropout=0.4),
             "objective": NextToken(label_smoothing=0.1, r_drop=1.0),

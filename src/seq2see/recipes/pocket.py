@@ -15,7 +15,8 @@ from seq2see.models.convolutional import GatedCNNSettings
 from seq2see.models.recurrent import AttentionName, CellName, RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.recipe import Metric, Recipe
+from seq2see.tasks.generative import Metric
+from seq2see.tasks.translate import TranslateRecipe
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizer_settings import SGD
 from seq2see.training.scheduled_sampling import FreeRunning, ScheduledSampling
@@ -26,10 +27,10 @@ SCORES: tuple[Metric, ...] = ("bleu", "chrf", "exact_match", "d2l-bleu", "alignm
 WITHOUT_ATTENTION: tuple[Metric, ...] = ("bleu", "chrf", "exact_match", "d2l-bleu")
 
 
-def pocket_transformer() -> Recipe:
+def pocket_transformer() -> TranslateRecipe:
     """A small Transformer, Chinese to English: the recipe to start with."""
     stack = TransformerSettings(width=96, depth=2, heads=4, dropout=0.0)
-    return Recipe(
+    return TranslateRecipe(
         name="pocket-transformer",
         corpus=PocketCorpus(),
         source=Text(tokenizer=Characters()),
@@ -45,7 +46,7 @@ def pocket_transformer() -> Recipe:
     )
 
 
-def pocket_rnn() -> Recipe:
+def pocket_rnn() -> TranslateRecipe:
     """Vanilla RNN; the only information about the source is the decoder's initial state."""
     training = Training(
         steps=2000,
@@ -59,34 +60,34 @@ def pocket_rnn() -> Recipe:
     return _recurrent("pocket-rnn", "rnn", "none", bidirectional=False).model_copy(update={"training": training})
 
 
-def pocket_gru() -> Recipe:
+def pocket_gru() -> TranslateRecipe:
     """GRU, with the context vector as input of every step; still one vector for the whole source."""
     return _recurrent("pocket-gru", "gru", "context-vector", bidirectional=False)
 
 
-def pocket_gru_reset_before() -> Recipe:
+def pocket_gru_reset_before() -> TranslateRecipe:
     """The GRU of the course notes: the reset gate acts before the matrix product."""
     return _recurrent("pocket-gru-reset-before", "gru-reset-before", "context-vector", bidirectional=False)
 
 
-def pocket_lstm() -> Recipe:
+def pocket_lstm() -> TranslateRecipe:
     """LSTM of two layers, with the context vector as initial state (Sutskever et al. 2014)."""
     return _recurrent("pocket-lstm", "lstm", "none", bidirectional=False).with_(
         **{"encoder.depth": 2, "decoder.depth": 2}
     )
 
 
-def pocket_gru_attention() -> Recipe:
+def pocket_gru_attention() -> TranslateRecipe:
     """GRU with additive attention (Bahdanau et al. 2015)."""
     return _recurrent("pocket-gru-attention", "gru", "additive")
 
 
-def pocket_lstm_attention() -> Recipe:
+def pocket_lstm_attention() -> TranslateRecipe:
     """LSTM with bilinear attention (Luong et al. 2015)."""
     return _recurrent("pocket-lstm-attention", "lstm", "bilinear")
 
 
-def pocket_gated_cnn() -> Recipe:
+def pocket_gated_cnn() -> TranslateRecipe:
     """A gated CNN as encoder and a GRU as decoder: every encoder can be combined with every decoder."""
     base = _recurrent("pocket-gated-cnn", "gru", "scaled-dot")
     encoder = GatedCNNSettings(width=128, depth=3, dropout=0.1)
@@ -94,17 +95,17 @@ def pocket_gated_cnn() -> Recipe:
     return base.model_copy(update={"encoder": encoder, "source": learned})
 
 
-def pocket_scheduled_sampling() -> Recipe:
+def pocket_scheduled_sampling() -> TranslateRecipe:
     """The attention GRU with scheduled sampling (Bengio et al. 2015)."""
     return _change(pocket_gru_attention(), "pocket-scheduled-sampling", feeding=ScheduledSampling(final_ratio=0.5))
 
 
-def pocket_free_running() -> Recipe:
+def pocket_free_running() -> TranslateRecipe:
     """The attention GRU, free running: training without teacher forcing."""
     return _change(pocket_gru_attention(), "pocket-free-running", feeding=FreeRunning())
 
 
-def pocket_post_norm() -> Recipe:
+def pocket_post_norm() -> TranslateRecipe:
     """The Transformer with post-norm, as in the paper."""
     return pocket_transformer().with_(
         **{
@@ -116,32 +117,32 @@ def pocket_post_norm() -> Recipe:
     )
 
 
-def pocket_rms_norm() -> Recipe:
+def pocket_rms_norm() -> TranslateRecipe:
     """The Transformer with RMS norm."""
     return _norm("rms")
 
 
-def pocket_batch_norm() -> Recipe:
+def pocket_batch_norm() -> TranslateRecipe:
     """The Transformer with masked batch norm in place of layer norm."""
     return _norm("batch")
 
 
-def pocket_power_norm() -> Recipe:
+def pocket_power_norm() -> TranslateRecipe:
     """The Transformer with power norm (Shen et al. 2020)."""
     return _norm("power")
 
 
-def pocket_zero_init() -> Recipe:
+def pocket_zero_init() -> TranslateRecipe:
     """The Transformer with all matrices initialized to zero: it cannot learn, and shows why."""
     return pocket_transformer().with_(**{"name": "pocket-zero-init", "training.init": "zero"})
 
 
-def pocket_he_init() -> Recipe:
+def pocket_he_init() -> TranslateRecipe:
     """The Transformer with the initialization of He et al. 2015 for ReLU networks."""
     return pocket_transformer().with_(**{"name": "pocket-he-init", "training.init": "he"})
 
 
-def pocket_en_zh() -> Recipe:
+def pocket_en_zh() -> TranslateRecipe:
     """A small Transformer, English to Chinese."""
     base = pocket_transformer()
     return base.model_copy(
@@ -154,7 +155,7 @@ def pocket_en_zh() -> Recipe:
     )
 
 
-def _recurrent(name: str, cell: CellName, attention: AttentionName, bidirectional: bool = True) -> Recipe:
+def _recurrent(name: str, cell: CellName, attention: AttentionName, bidirectional: bool = True) -> TranslateRecipe:
     """The pocket recipe with recurrent encoder and decoder: cheaper steps, and twice as many."""
     without_attention = attention in ("none", "context-vector")
     base = pocket_transformer().with_(
@@ -174,10 +175,10 @@ def _recurrent(name: str, cell: CellName, attention: AttentionName, bidirectiona
     )
 
 
-def _norm(norm: str) -> Recipe:
+def _norm(norm: str) -> TranslateRecipe:
     changes = {"name": f"pocket-{norm}-norm", "encoder.norm": norm, "decoder.norm": norm}
     return pocket_transformer().with_(**changes)
 
 
-def _change(base: Recipe, name: str, feeding: Any) -> Recipe:
+def _change(base: TranslateRecipe, name: str, feeding: Any) -> TranslateRecipe:
     return base.with_(**{"name": name, "objective.feeding": feeding})

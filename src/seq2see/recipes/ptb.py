@@ -8,7 +8,7 @@ from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import AWDSettings, RecurrentDecoderSettings
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.write import WriteRecipe
 from seq2see.training.averaging import NTASGD
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizer_settings import SGD, AdamW
@@ -16,9 +16,9 @@ from seq2see.training.schedules import Constant, Cosine
 from seq2see.training.settings import Training
 
 
-def ptb_lstm() -> Recipe:
+def ptb_lstm() -> WriteRecipe:
     """A regularized LSTM of two layers on the Penn Treebank; 90 epochs, for a GPU."""
-    return Recipe(
+    return WriteRecipe(
         name="ptb-lstm",
         corpus=CatalogueText(name="ptb"),
         target=TextTarget(
@@ -50,11 +50,10 @@ def ptb_lstm() -> Recipe:
             schedule=Cosine(warmup=500),
         ),
         decoding=Decoding(max_new_tokens=32, do_sample=True),
-        metrics=(),
     )
 
 
-def ptb_awd_lstm() -> Recipe:
+def ptb_awd_lstm() -> WriteRecipe:
     """AWD-LSTM on the Penn Treebank, trained by SGD and NT-ASGD as in the paper (Merity et al. 2018)."""
     sgd = Training(
         steps=332_000,
@@ -76,9 +75,9 @@ def ptb_awd_lstm() -> Recipe:
     return ptb_lstm().model_copy(update={"name": "ptb-awd-lstm", "training": sgd}).with_(**shape)
 
 
-def ptb_gpt() -> Recipe:
+def ptb_gpt() -> WriteRecipe:
     """A GPT on the Penn Treebank with as many weights as `ptb-lstm` and a context of 128 words."""
-    return Recipe(
+    return WriteRecipe(
         name="ptb-gpt",
         corpus=CatalogueText(name="ptb"),
         target=TextTarget(tokenizer=Whitespace(), max_tokens=128),
@@ -95,5 +94,4 @@ def ptb_gpt() -> Recipe:
             precision="bf16",
         ),
         decoding=Decoding(max_new_tokens=32, do_sample=True),
-        metrics=(),
     )

@@ -8,30 +8,30 @@ from seq2see.data.generated.puzzle_corpus import PuzzleCorpus
 from seq2see.data.tokenizers.tokenizer import Characters, WordLevel
 from seq2see.models.settings import Text, TextTarget
 from seq2see.recipes.pocket import pocket_transformer
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.translate import TranslateRecipe
 
 
-def puzzle_copy() -> Recipe:
+def puzzle_copy() -> TranslateRecipe:
     """Copy the source: the identity function, hardest for a model with a single context vector."""
     return _puzzle("copy")
 
 
-def puzzle_reverse() -> Recipe:
+def puzzle_reverse() -> TranslateRecipe:
     """Reverse the source."""
     return _puzzle("reverse")
 
 
-def puzzle_sort() -> Recipe:
+def puzzle_sort() -> TranslateRecipe:
     """Sort the source."""
     return _puzzle("sort")
 
 
-def puzzle_add() -> Recipe:
+def puzzle_add() -> TranslateRecipe:
     """Add two numbers, digit by digit."""
     return _puzzle("add")
 
 
-def _puzzle(name: Literal["copy", "reverse", "sort", "add"]) -> Recipe:
+def _puzzle(name: Literal["copy", "reverse", "sort", "add"]) -> TranslateRecipe:
     tokenizer = Characters() if name == "add" else WordLevel()
     return pocket_transformer().model_copy(
         update={

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from seq2see.core.errors import UserError, missing_file, unknown_name
-from seq2see.core.settings import read_toml
 from seq2see.recipes import (
     caption,
     classify,
@@ -24,7 +23,8 @@ from seq2see.recipes import (
     translate,
     write,
 )
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import read_recipe
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "translate": translate.translate,
@@ -117,7 +117,7 @@ def recipe(name: str | Path) -> Recipe:
     if text.endswith(".toml"):
         if not Path(text).is_file():
             raise missing_file(Path(text))
-        return read_toml(Recipe, Path(text))
+        return read_recipe(Path(text))
     if text not in RECIPES and "ensemble" in text:
         hint = "An ensemble is not trained, but made of finished runs: `seq2see ensemble RUN RUN`."
         raise UserError(f"There is no recipe '{text}'.", hint=hint)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 from seq2see.data.tokenizers.tokenizer import BPE, Characters
-from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import RecurrentEncoderSettings
 from seq2see.models.settings import NgramEmbeddingSettings, Tags, Text, TokenEmbeddingSettings
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.model_folder import Candidates
+from seq2see.tasks.tag import TagRecipe
 from seq2see.training.objectives import Classification
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
 
 
-def tag() -> Recipe:
+def tag() -> TagRecipe:
     """A tag for each word of your own sentences, by an LSTM: `seq2see train tag my.conllu`, CoNLL or CoNLL-U."""
-    return Recipe(
+    return TagRecipe(
         name="tag",
         corpus=PocketCorpus(source="en", target="zh", size=4000),
         source=Text(tokenizer=BPE(vocab_size=4000), embedding=TokenEmbeddingSettings(positions="none")),
@@ -26,19 +26,18 @@ def tag() -> Recipe:
         training=Training(
             steps=600, learning_rate=3e-3, batch_tokens=2048, evaluate_every=100, patience=5, schedule=Cosine(warmup=50)
         ),
-        decoding=Decoding(max_new_tokens=1, top_k=1),
-        metrics=(),
+        prediction=Candidates(top_k=1),
     )
 
 
-def tag_zh() -> Recipe:
+def tag_zh() -> TagRecipe:
     """Tags for Chinese words, with characters as tokens."""
     return tag().with_(
         **{"name": "tag-zh", "corpus.source": "zh", "corpus.target": "en", "source.tokenizer": Characters()}
     )
 
 
-def ud_english_ewt() -> Recipe:
+def ud_english_ewt() -> TagRecipe:
     """Parts of speech of English web texts (Universal Dependencies), from words and their character n-grams."""
     text = Text(
         tokenizer=Characters(min_count=2),
@@ -51,11 +50,11 @@ def ud_english_ewt() -> Recipe:
     return base.with_(**encoder, **{"training.batch_tokens": 6144, "training.steps": 1500, "training.patience": 0})
 
 
-def ud_chinese_gsd() -> Recipe:
+def ud_chinese_gsd() -> TagRecipe:
     """Parts of speech of Chinese words (Universal Dependencies), from characters."""
     return _treebank("ud-chinese-gsd").with_(**{"source.tokenizer": Characters(min_count=2)})
 
 
-def _treebank(name: str) -> Recipe:
+def _treebank(name: str) -> TagRecipe:
     base = tag().with_(**{"name": name, "encoder.dropout": 0.5, "training.steps": 2000, "training.evaluate_every": 200})
     return base.model_copy(update={"corpus": CatalogueCorpus(name=name)})

@@ -13,7 +13,7 @@ from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.translate import TranslateRecipe
 from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizer_settings import AdamW
@@ -21,12 +21,12 @@ from seq2see.training.schedules import InverseSquareRoot
 from seq2see.training.settings import Training
 
 
-def tatoeba_zh_en() -> Recipe:
+def tatoeba_zh_en() -> TranslateRecipe:
     """Everyday sentences from Tatoeba, Chinese to English: a Transformer with Chinese characters as tokens."""
     # Few pairs for this number of weights lead to overfitting. So dropout is high, the feed-forward layers are narrow,
     # and English words are split anew in every epoch (BPE dropout).
     stack = TransformerSettings(width=256, depth=3, heads=4, dropout=0.3, mlp_ratio=2)
-    return Recipe(
+    return TranslateRecipe(
         name="tatoeba-zh-en",
         corpus=CatalogueCorpus(name="tatoeba-zh-en", languages="zh-en"),
         source=Text(tokenizer=Characters(min_count=2)),
@@ -49,14 +49,14 @@ def tatoeba_zh_en() -> Recipe:
     )
 
 
-def tatoeba_zh_en_bpe() -> Recipe:
+def tatoeba_zh_en_bpe() -> TranslateRecipe:
     """The Transformer of `tatoeba-zh-en` with BPE for Chinese: frequent words are one token."""
     return tatoeba_zh_en().model_copy(
         update={"name": "tatoeba-zh-en-bpe", "source": Text(tokenizer=BPE(vocab_size=6000))}
     )
 
 
-def tatoeba_zh_en_lstm() -> Recipe:
+def tatoeba_zh_en_lstm() -> TranslateRecipe:
     """Tatoeba by an LSTM with attention, Chinese by character and English by word (Luong et al. 2015)."""
     base, no_positions = tatoeba_zh_en(), TokenEmbeddingSettings(positions="none")
     return base.model_copy(

@@ -9,7 +9,7 @@ from seq2see.decoding.length_penalties import GNMT, Average
 from seq2see.decoding.settings import Decoding
 from seq2see.models.settings import Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.translate import TranslateRecipe
 from seq2see.training.averaging import CheckpointAverage, ExponentialMovingAverage
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizer_settings import Adam
@@ -17,11 +17,11 @@ from seq2see.training.schedules import InverseSquareRoot
 from seq2see.training.settings import Training
 
 
-def translate() -> Recipe:
+def translate() -> TranslateRecipe:
     """A Transformer for your own pairs: `seq2see train translate my.tsv`; with early stopping."""
     stack = TransformerSettings(width=128, depth=3, heads=4, dropout=0.2)
     tokenizer = BPE(vocab_size=8000)
-    return Recipe(
+    return TranslateRecipe(
         name="translate",
         corpus=PocketCorpus(),
         source=Text(tokenizer=tokenizer),
@@ -42,11 +42,11 @@ def translate() -> Recipe:
     )
 
 
-def transformer_base() -> Recipe:
+def transformer_base() -> TranslateRecipe:
     """The base model of "Attention is all you need" (6 + 6 layers, width 512), on Multi30k; needs a GPU."""
     stack = TransformerSettings(width=512, depth=6, heads=8, dropout=0.1, norm_order="post")
     tokenizer = Unigram(vocab_size=8000)
-    return Recipe(
+    return TranslateRecipe(
         name="transformer-base",
         corpus=CatalogueCorpus(name="multi30k", languages="en-de"),
         source=Text(tokenizer=tokenizer, max_tokens=128),

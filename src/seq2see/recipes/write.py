@@ -12,14 +12,14 @@ from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.recurrent import CellName, RecurrentDecoderSettings
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.recipe import Recipe
+from seq2see.tasks.write import WriteRecipe
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
 
 
-def write() -> Recipe:
+def write() -> WriteRecipe:
     """A small GPT for your own text: `seq2see train write book.txt`; by default on Python's standard library."""
-    return Recipe(
+    return WriteRecipe(
         name="write",
         corpus=PythonLibrary(),
         target=TextTarget(tokenizer=Characters(min_count=2), max_tokens=128),
@@ -28,16 +28,15 @@ def write() -> Recipe:
             steps=2000, learning_rate=2e-3, batch_tokens=1536, evaluate_every=500, schedule=Cosine(warmup=100)
         ),
         decoding=Decoding(max_new_tokens=64, do_sample=True, temperature=0.8),
-        metrics=(),
     )
 
 
-def shakespeare() -> Recipe:
+def shakespeare() -> WriteRecipe:
     """A small GPT on Shakespeare's plays; the last tenth is the validation set."""
     return write().model_copy(update={"name": "shakespeare", "corpus": CatalogueText()})
 
 
-def shakespeare_large() -> Recipe:
+def shakespeare_large() -> WriteRecipe:
     """A GPT with Llama's parts and 14 million weights on Shakespeare's plays, trained by Muon; for a GPU."""
     changes = {
         "name": "shakespeare-large",
@@ -64,13 +63,13 @@ def shakespeare_large() -> Recipe:
     return shakespeare().with_(**changes, **llama)
 
 
-def write_gpt2() -> Recipe:
+def write_gpt2() -> WriteRecipe:
     """A small language model like GPT-2: learned positions and GELU (Radford et al. 2019)."""
     embedding = TokenEmbeddingSettings(positions="learned", max_positions=128, scale=False)
     return _write_with("write-gpt2", embedding, activation="gelu-tanh")
 
 
-def write_llama() -> Recipe:
+def write_llama() -> WriteRecipe:
     """A small language model like Llama: rotary positions, grouped-query attention, SwiGLU (Touvron et al. 2023)."""
     embedding = TokenEmbeddingSettings(positions="rotary", scale=False)
     # A gated layer has three matrices instead of two; with 2/3 of the usual width it has the same number of weights.
@@ -80,50 +79,50 @@ def write_llama() -> Recipe:
     return llama.with_(**{"target.head": "untied-no-bias"})
 
 
-def write_alibi() -> Recipe:
+def write_alibi() -> WriteRecipe:
     """A small GPT with ALiBi: attention biases in proportion to the distance of tokens (Press et al. 2022)."""
     return _write_with("write-alibi", TokenEmbeddingSettings(positions="alibi"))
 
 
-def write_lstm() -> Recipe:
+def write_lstm() -> WriteRecipe:
     """A language model by an LSTM of two layers; its state is carried from batch to batch (Zaremba et al. 2014)."""
     return _recurrent("write-lstm", "lstm")
 
 
-def write_gru() -> Recipe:
+def write_gru() -> WriteRecipe:
     """A language model by a GRU of two layers (Cho et al. 2014)."""
     return _recurrent("write-gru", "gru")
 
 
-def write_rnn() -> Recipe:
+def write_rnn() -> WriteRecipe:
     """A language model by a vanilla RNN of two layers (Mikolov et al. 2010)."""
     return _recurrent("write-rnn", "rnn")
 
 
-def write_rnn_relu() -> Recipe:
+def write_rnn_relu() -> WriteRecipe:
     """A language model by an RNN with ReLU in place of tanh (Le, Jaitly & Hinton 2015)."""
     return _recurrent("write-rnn-relu", "rnn-relu")
 
 
-def _recurrent(name: str, cell: CellName) -> Recipe:
+def _recurrent(name: str, cell: CellName) -> WriteRecipe:
     """A recurrent language model with contiguous batches of twelve rows."""
     decoder = RecurrentDecoderSettings(cell=cell, attention="none", depth=2, dropout=0.1)
     base = _write_with(name, TokenEmbeddingSettings(positions="none")).model_copy(update={"decoder": decoder})
     return base.with_(**{"training.batches": "contiguous"})
 
 
-def write_mlp() -> Recipe:
+def write_mlp() -> WriteRecipe:
     """A neural language model with a context of eight characters and one hidden layer (Bengio et al. 2003)."""
     decoder = MLPDecoderSettings(width=64, context=8, hidden=512, dropout=0.0)
     return _write_with("write-mlp", TokenEmbeddingSettings(positions="none")).model_copy(update={"decoder": decoder})
 
 
-def write_linear() -> Recipe:
+def write_linear() -> WriteRecipe:
     """A linear language model with a context of eight characters (Mnih & Hinton 2007)."""
     return write_mlp().with_(**{"name": "write-linear", "decoder.depth": 0})
 
 
-def _write_with(name: str, embedding: TokenEmbeddingSettings, **decoder: Any) -> Recipe:
+def _write_with(name: str, embedding: TokenEmbeddingSettings, **decoder: Any) -> WriteRecipe:
     """The recipe `write` with another embedding and other settings of the decoder."""
     changes = {f"decoder.{setting}": value for setting, value in decoder.items()}
     return write().with_(**{"name": name, "target.embedding": embedding, **changes})

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TextIO
 from seq2see.data.readers.image_decoding import ImageError
 from seq2see.data.readers.lines import is_blank
 from seq2see.runs.input_lines import FIRST_WINDOW, LineSource, LineWindow, line_windows
-from seq2see.runs.model import Model, Output, Prediction, format_candidates
+from seq2see.tasks.model import Model, Output, Prediction, format_candidates
 
 QUOTED = 60
 """The length at which texts are quoted in warnings."""

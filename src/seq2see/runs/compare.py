@@ -12,11 +12,11 @@ import numpy as np
 
 from seq2see.core.errors import UserError
 from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap, paired_bootstrap_accuracy
-from seq2see.models.settings import Tags
-from seq2see.runs.evaluate import bleu_tokenize
-from seq2see.runs.evaluated_rows import decisions, not_evaluated
-from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.runs.evaluated_rows import not_evaluated
 from seq2see.runs.run_folder import RunFolder, read_scores
+from seq2see.tasks.generative import bleu_tokenize
+from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import task_of
 
 
 def compare(first: RunFolder, second: RunFolder) -> PairedBootstrap:
@@ -30,7 +30,7 @@ def compare(first: RunFolder, second: RunFolder) -> PairedBootstrap:
 def compare_texts(first: RunFolder, second: RunFolder) -> str:
     """Compare the perplexities of two evaluated language models on the same text."""
     runs = (first, second)
-    if first.recipe().corpus != second.recipe().corpus:
+    if first.recipe().slot("corpus") != second.recipe().slot("corpus"):
         raise UserError(f"{first} and {second} were not evaluated on the same text.", hint="Evaluate both with --file.")
     perplexities = [read_scores(run)["perplexity"] for run in runs]
     bits = ", ".join(f"{run} {_bits(each)}" for run, each in zip(runs, perplexities, strict=True))
@@ -47,7 +47,7 @@ def compare_texts(first: RunFolder, second: RunFolder) -> str:
 
 def compare_series(first: RunFolder, second: RunFolder) -> str:
     """Compare the errors of two evaluated forecasting models on the same series, for each horizon."""
-    if first.recipe().corpus != second.recipe().corpus:
+    if first.recipe().slot("corpus") != second.recipe().slot("corpus"):
         message = f"{first} and {second} were not evaluated on the same series."
         raise UserError(message, hint="Compare runs of the same corpus.")
     before, after = (read_scores(run)["series"]["rows"][0]["errors"] for run in (first, second))
@@ -96,8 +96,8 @@ class ComparedAnswers:
 def compare_answers(first: RunFolder, second: RunFolder) -> ComparedAnswers:
     """The significance of the difference in accuracy; both runs must be evaluated on the same examples."""
     tables = _same_rows(first, second, "test-predictions.tsv")
-    tags = isinstance(first.recipe().target, Tags)
-    correct = np.array([[_count_correct(decisions(row[1], row[2], tags)) for row in rows] for rows in tables])
+    decisions = task_of(first.recipe()).decisions
+    correct = np.array([[_count_correct(decisions(row[1], row[2])) for row in rows] for rows in tables])
     both = [[*row[:3], other_row[2]] for row, other_row in zip(*tables, strict=True)]
     gains = correct[1, :, 0] - correct[0, :, 0]
     return ComparedAnswers(

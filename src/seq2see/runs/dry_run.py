@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
+import torch
+
 from seq2see.core.batch import Batch, Images
-from seq2see.data.windows import TextDataset
-from seq2see.models.ngram_lm import NgramSettings
-from seq2see.runs.model_tokenizers import Tokenizers
-from seq2see.runs.ngram_training import check_ngram_text
 from seq2see.runs.prepare import prepare
-from seq2see.runs.recipe import Recipe
 from seq2see.runs.train import batches, count_weights, new_trainer
+from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import task_of
 
 TIMED_STEPS = 3
 
@@ -20,11 +20,10 @@ TIMED_STEPS = 3
 def dry_run(recipe: Recipe, log: Callable[[str], None]) -> None:
     """Log the data and the model, time a few training steps, and store nothing."""
     prepared = prepare(recipe, log)
-    if isinstance(recipe.decoder, NgramSettings):
-        assert isinstance(prepared.train, TextDataset)
-        check_ngram_text(prepared.train, recipe.decoder.order)
-        tokens, order = len(prepared.train.ids), recipe.decoder.order
-        log(f"model  n-grams of 1 to {order}, counted in {tokens:,} {prepared.train.unit}s")
+    task = task_of(recipe)
+    task.check_dataset(recipe, prepared.train)
+    if task.count(recipe, prepared.train, prepared.valid) is not None:
+        log(f"model  {task.describe(recipe, torch.nn.Module())}")
         return
     trainer = new_trainer(recipe, prepared)
     for name, part in trainer.model.named_children():

@@ -6,11 +6,10 @@ little is computed on padding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,10 +21,11 @@ from seq2see.core.worker_pool import WorkerPool
 from seq2see.decoding.engine import GenerativeModel, decode
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.hypotheses import Hypothesis
-from seq2see.decoding.settings import MAX_TOKENS, Decoding, make_limits, make_logits_processors, make_sampler
+from seq2see.decoding.settings import MAX_TOKENS, make_limits, make_logits_processors, make_sampler
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.runs.model_folder import members_of
+from seq2see.tasks.generation import Engine, GenerationRequest, ProgressCallback
+from seq2see.tasks.model_folder import members_of
 
 if TYPE_CHECKING:
     from seq2see.decoding.optimize import Precision
@@ -38,35 +38,10 @@ MIN_MEASURED_SOURCES = 1000
 """With fewer sources than this, no thread layout other than the default is tried."""
 
 
-@dataclass(frozen=True)
-class GenerationRequest:
-    """The sources to decode and the decoding settings."""
-
-    sources: Sequence[Any]
-    """Token ids with <eos>; prompts of a language model, without <eos>; or pixels, all of one shape."""
-    indices: Sequence[int]
-    """The numbers of the sources in the whole input, on which sampling depends."""
-    decoding: Decoding
-    prefix_ids: list[int] = field(default_factory=list)
-    """The tokens that every output starts with."""
-    seed: int = 0
-    large_batch: bool = False
-    """Whether the sources are a part of a large input, so that optimizing the model pays off."""
-
-
-ProgressCallback = Callable[[int], Any]
-"""Receives the number of sources decoded since the last call."""
-
-
-class Engine(Protocol):
-    """Decodes sources to hypotheses."""
-
-    def generate(self, request: GenerationRequest, on_progress: ProgressCallback) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, best first."""
-
-
 class TorchEngine:
     """Our own decoding loop, on the model's device, with the fastest number of workers."""
+
+    streams = True
 
     def __init__(self, module: LanguageModel | Ensemble):
         self.module = module
@@ -156,6 +131,8 @@ class TorchEngine:
 
 class CTranslate2Engine:
     """CTranslate2, for Transformers that it can represent; it distributes the work over threads itself."""
+
+    streams = False
 
     def __init__(self, stored: Any):
         if find_spec("ctranslate2") is None:

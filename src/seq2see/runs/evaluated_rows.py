@@ -11,11 +11,10 @@ from typing import Any
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import Tokenizer
 from seq2see.metrics.classification import ConfusionMatrix
-from seq2see.models.settings import Tags
-from seq2see.runs.forecasting import context_of
-from seq2see.runs.model import Model
 from seq2see.runs.report_examples import read_table
 from seq2see.runs.run_folder import RunFolder
+from seq2see.tasks.forecast import context_of
+from seq2see.tasks.model import Model
 
 ENDING = "-predictions"
 """The file names of label tables end with this after the split; those of text tables are the split alone."""
@@ -45,6 +44,8 @@ class EvaluatedRow:
     """For running text: the tokens and their losses. For a forecast: `tokens` are the values before it."""
 
 
+Decisions = Callable[[str, str], list[tuple[str, str]]]
+"""(truth, prediction) of each decision of a row (see `Task.decisions`)."""
 SORT_KEYS: dict[str, Callable[[EvaluatedRow], Any]] = {
     "worst": lambda row: (row.quality, -row.confidence, row.number),
     "best": lambda row: (-row.quality, -row.confidence, row.number),
@@ -88,15 +89,10 @@ def evaluated_rows(folder: RunFolder, model: Model, split: str) -> list[Evaluate
             return _forecasts(_forecast_table(path), context_of(model.config.model))
         if kind == TOKEN_LOSSES:
             return _token_losses(json.loads(path.read_text(encoding="utf-8")), model.tokenizers.source)
-        return _labels(read_table(path, 4), has_tags(model)) if kind == "labels" else _texts(read_table(path, 5))
+        return _labels(read_table(path, 4), model.task.decisions) if kind == "labels" else _texts(read_table(path, 5))
     except (ValueError, LookupError, TypeError):
         hint = "Evaluate the run again."
         raise UserError("This table is damaged.", location=path.name, hint=hint) from None
-
-
-def has_tags(model: Model) -> bool:
-    """Whether a prediction has a tag for each word, instead of one label."""
-    return isinstance(model.config.model.target, Tags)
 
 
 def _texts(rows: Sequence[Sequence[str]]) -> list[EvaluatedRow]:
@@ -106,10 +102,10 @@ def _texts(rows: Sequence[Sequence[str]]) -> list[EvaluatedRow]:
     ]
 
 
-def _labels(rows: Sequence[Sequence[str]], tags: bool) -> list[EvaluatedRow]:
+def _labels(rows: Sequence[Sequence[str]], decisions: Decisions) -> list[EvaluatedRow]:
     evaluated = []
     for number, (text, label, predicted, probability) in enumerate(rows):
-        correct = [true_label == predicted_label for true_label, predicted_label in decisions(label, predicted, tags)]
+        correct = [true_label == predicted_label for true_label, predicted_label in decisions(label, predicted)]
         evaluated.append(EvaluatedRow(number, text, label, predicted, sum(correct) / len(correct), float(probability)))
     return evaluated
 
@@ -141,25 +137,9 @@ def _forecasts(rows: Sequence[Sequence[str]], context: int) -> list[EvaluatedRow
     return evaluated
 
 
-def decisions(truth: str, prediction: str, tags: bool) -> list[tuple[str, str]]:
-    """(truth, prediction) of each decision of a row: one label, or a tag for each word.
-
-    >>> decisions("I/PRON see/VERB", "I/PRON see/NOUN", tags=True)
-    [('PRON', 'PRON'), ('VERB', 'NOUN')]
-    """
-    if not tags:
-        return [(truth, prediction)]
-    pairs = zip(truth.split(" "), prediction.split(" "), strict=False)
-    return [(_tag(true_word), _tag(predicted_word)) for true_word, predicted_word in pairs]
-
-
-def _tag(word: str) -> str:
-    return word.rpartition("/")[2]
-
-
 def confusion(rows: Sequence[EvaluatedRow], model: Model) -> ConfusionMatrix:
     """The confusion matrix of the rows, so that each cell can be linked to its rows."""
-    pairs = [pair for row in rows for pair in decisions(row.truth, row.prediction, has_tags(model))]
+    pairs = [pair for row in rows for pair in model.task.decisions(row.truth, row.prediction)]
     return ConfusionMatrix.of(
         model.tokenizers.labels, [truth for truth, _ in pairs], [predicted for _, predicted in pairs]
     )
@@ -169,6 +149,6 @@ def filter_rows(
     rows: Sequence[EvaluatedRow], model: Model, cell: tuple[str, str] | None, search: str
 ) -> list[EvaluatedRow]:
     """The rows of one cell of the confusion matrix (or all rows) whose texts contain a search text."""
-    tags, pattern = has_tags(model), search.casefold()
-    in_cell = [row for row in rows if cell is None or cell in decisions(row.truth, row.prediction, tags)]
+    decisions, pattern = model.task.decisions, search.casefold()
+    in_cell = [row for row in rows if cell is None or cell in decisions(row.truth, row.prediction)]
     return [row for row in in_cell if any(pattern in each.casefold() for each in (row.text, row.truth, row.prediction))]

@@ -21,7 +21,7 @@ from seq2see.decoding.engine import log_probabilities, suppress_special_tokens
 from seq2see.decoding.search_tree import SearchTree, trace_search
 from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler
 from seq2see.models.image_settings import ImageSource
-from seq2see.runs.model import Model
+from seq2see.tasks.model import Model
 
 
 @dataclass(frozen=True)

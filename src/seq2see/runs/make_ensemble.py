@@ -16,9 +16,11 @@ from seq2see.core.devices import describe_machine
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
 from seq2see.decoding.ensemble import Ensemble
-from seq2see.runs.model_folder import ModelConfig, StoredModel, members_of, read_model, write_model
+from seq2see.runs.load import read_model
 from seq2see.runs.run_folder import RunFolder, folder_for
 from seq2see.runs.split_fingerprints import write_common_fingerprints
+from seq2see.tasks.model_folder import StoredModel, members_of, write_model
+from seq2see.tasks.registry import task_named
 
 
 def make_ensemble(runs: Sequence[RunFolder], out: Path | None = None) -> RunFolder:
@@ -27,16 +29,15 @@ def make_ensemble(runs: Sequence[RunFolder], out: Path | None = None) -> RunFold
         raise UserError("An ensemble needs at least two runs.", hint="Name two or more run folders.")
     stored = [_stored(run) for run in runs]
     for run, each in zip(runs, stored, strict=True):
-        if not each.config.model.generates:
+        if not task_named(each.config.task).generates:
             raise UserError("Ensembles are for generative models only.", location=str(run), hint="Leave this run out.")
     _require_same_vocabularies(runs, stored)
     first = stored[0].config
     name = out.name if out else f"{first.name}-ensemble"
     recipe = runs[0].recipe().model_copy(update={"name": name})
     members = [settings for each in stored for settings in (each.config.model, *each.config.members)]
-    config = ModelConfig(
-        name=name, step=first.step, model=members[0], decoding=first.decoding, members=tuple(members[1:])
-    )
+    changes = {"name": name, "model": members[0], "members": tuple(members[1:])}
+    config = first.model_copy(update=changes)
     folder = folder_for(recipe, out)
     write_text(folder.recipe_file, recipe.toml())
     machine = {"seq2see": seq2see.__version__, **describe_machine(), "members": [str(run) for run in runs]}

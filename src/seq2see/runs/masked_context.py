@@ -13,8 +13,8 @@ from seq2see.core.errors import UserError
 from seq2see.data.masking import encode_with_masks
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, Tokenizer
 from seq2see.decoding.engine import log_probabilities
-from seq2see.runs.fill_mask import FIRST_TEXT_ID
-from seq2see.runs.model import Model
+from seq2see.tasks.fill import FIRST_TEXT_ID
+from seq2see.tasks.model import Model
 
 BATCH_SIZE = 32
 """Rows per batch, each with one masked position."""

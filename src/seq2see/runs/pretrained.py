@@ -7,25 +7,21 @@ Source embedding and encoder must be equal in both models; a recipe with `pretra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings, walk
-from seq2see.data.tokenizers.tokenizer import Tokenizer
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.interop.folders import is_pretrained
 from seq2see.layers.positions import LearnedPositions2d
 from seq2see.models.named_tensors import named_tensors
-from seq2see.runs.model_folder import StoredModel, read_model
+from seq2see.runs.load import read_model
 from seq2see.runs.run_folder import find_run
-
-if TYPE_CHECKING:
-    from seq2see.runs.recipe import Recipe
+from seq2see.tasks.model_folder import StoredModel
+from seq2see.tasks.recipe import Recipe
 
 ENCODER_PREFIXES = ("source.", "encoder.")
 """The prefixes of the weights that are loaded."""
@@ -35,10 +31,11 @@ MAY_DIFFER = ("dropout", "drop_path", "max_tokens", "max_positions", "image_size
 
 def with_pretrained_encoder(recipe: Recipe) -> Recipe:
     """The recipe with the source and encoder settings of its pretrained model, which is stored by its absolute path."""
-    if recipe.pretrained is None:
+    pretrained = recipe.slot("pretrained")
+    if pretrained is None:
         return recipe
-    model = _stored(recipe.pretrained).config.model
-    path = Path(recipe.pretrained) if is_pretrained(Path(recipe.pretrained)) else find_run(recipe.pretrained).path
+    model = _stored(pretrained).config.model
+    path = Path(pretrained) if is_pretrained(Path(pretrained)) else find_run(pretrained).path
     update = {"pretrained": str(path.absolute()), "source": model.source, "encoder": model.encoder}
     return recipe.model_copy(update=update)
 
@@ -48,17 +45,19 @@ def check_pretrained(recipe: Recipe) -> None:
 
     Some settings (the number of heads, the tokenizer) change no weight's shape, so loading would not fail.
     """
-    if recipe.pretrained is None:
+    pretrained = recipe.slot("pretrained")
+    if pretrained is None:
         return
-    model = _stored(recipe.pretrained).config.model
+    model = _stored(pretrained).config.model
     for slot in ENCODER_PREFIXES:
-        own, other = (_compared_settings(getattr(each, slot.rstrip("."))) for each in (recipe, model))
+        part = slot.rstrip(".")
+        own, other = (_compared_settings(getattr(each, part)) for each in (recipe, model))
         for name in sorted(own.keys() | other.keys()):
             if own.get(name) != other.get(name):
                 values = " and ".join(str(each.get(name, "missing")) for each in (own, other))
                 raise UserError(
                     f"{slot}{name} differs between this recipe and its pretrained model: {values}.",
-                    location=recipe.pretrained,
+                    location=pretrained,
                     hint="Leave [source] and [encoder] as in that model; only dropout and sizes may differ.",
                 )
 
@@ -69,11 +68,10 @@ def _compared_settings(part: Settings | None) -> dict[str, Any]:
     return {path: value for path, value in settings if path.rpartition(".")[2] not in MAY_DIFFER}
 
 
-def source_tokenizer(recipe: Recipe, texts: Sequence[str]) -> Tokenizer:
-    """The tokenizer of the pretrained model, or one learned from texts."""
-    if recipe.pretrained is not None:
-        return _stored(recipe.pretrained).tokenizers.source
-    return train_tokenizer(recipe.source_text.tokenizer, texts)
+def pretrained_model(recipe: Recipe) -> StoredModel | None:
+    """The pretrained model of a recipe, if it has one."""
+    name = recipe.slot("pretrained")
+    return None if name is None else _stored(name)
 
 
 @torch.no_grad()

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD
 from seq2see.inspection.position_encodings import remove_positions, stream_distances
-from seq2see.runs.engines import GenerationRequest
-from seq2see.runs.model import Model, ScoredText, open_model
-from seq2see.runs.model_folder import StoredModel
-from seq2see.runs.predictor import Predictor
-from seq2see.runs.task_protocols import batch_of
+from seq2see.runs.load import open_model
+from seq2see.tasks.encoder_only import Predictor, batch_of
+from seq2see.tasks.generation import GenerationRequest
+from seq2see.tasks.model import Model, ScoredText
+from seq2see.tasks.model_folder import StoredModel
 
 MAX_NEW_TOKENS = 40
 """Maximum length of the output for a reordered input."""

@@ -116,11 +116,12 @@ def _headline(metrics: list[Tree], timing: list[Tree], scores: Tree) -> str:
 
 def _describe(run: RunFolder, recipe: Tree, metrics: list[Tree], environment: Tree) -> str:
     """Data, model and training settings, and the commands to train again and to predict."""
-    training, folder = recipe["training"], shlex.quote(str(run.path))
-    steps = f"{_last_step(metrics):,} / {training['steps']:,}"
-    description = f"{bilingual('steps')} {steps}; {escape(_words(training, without=('steps',)))}"
+    training, folder = recipe.get("training", {}), shlex.quote(str(run.path))
     if is_ngram_model(recipe):
         description = bilingual("counted", orders=str(_last_step(metrics)))
+    else:
+        steps = f"{_last_step(metrics):,} / {training['steps']:,}"
+        description = f"{bilingual('steps')} {steps}; {escape(_words(training, without=('steps',)))}"
     tokenizers = [recipe[side]["tokenizer"] for side in ("source", "target") if "tokenizer" in recipe.get(side, {})]
     kind = recipe["corpus"]["kind"]
     read_key = "read_lines" if "texts" in kind else "read_images" if "images" in kind else "read"

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2see.core.errors import UserError, closest_match
-from seq2see.core.settings import read_toml
 from seq2see.interop.folders import is_pretrained
 
 if TYPE_CHECKING:
-    from seq2see.runs.recipe import Recipe
+    from seq2see.tasks.recipe import Recipe
 
 RUNS = Path("runs")
 
@@ -68,10 +67,9 @@ class RunFolder:
 
     def recipe(self) -> Recipe:
         """The recipe this run was made from."""
-        # Imported here: prediction does not need the modules of the recipe.
-        from seq2see.runs.recipe import Recipe
+        from seq2see.tasks.registry import read_recipe  # imported here: finding a run does not need the tasks
 
-        return read_toml(Recipe, self.recipe_file)
+        return read_recipe(self.recipe_file)
 
 
 def folder_for(recipe: Recipe, out: Path | None) -> RunFolder:

@@ -17,12 +17,10 @@ from seq2see.core.files import write_json
 from seq2see.data.examples import Example, ImageExamples, short_name
 
 if TYPE_CHECKING:
-    from seq2see.runs.recipe import Recipe
     from seq2see.runs.run_folder import RunFolder
-    from seq2see.runs.task_protocols import Splits
+    from seq2see.tasks.recipe import Recipe
+    from seq2see.tasks.task import Splits
 
-DEVELOPMENT_SPLITS = ("train", "valid")
-"""Splits without test scores, as long as there are other splits."""
 SplitFingerprint = dict[str, Any]
 """The number of examples of a split, and the SHA-256 of all of them."""
 
@@ -78,8 +76,9 @@ def changed_splits(run: RunFolder, recipe: Recipe, splits: Splits) -> dict[str, 
         before, now = then.get(name) or split_fingerprint([]), split_fingerprint(splits.get(name, []))
         if name == "train" or (name == "valid" and splits.get("test")) or before["sha256"] == now["sha256"]:
             continue
-        files = ", ".join(getattr(recipe.corpus, name, ()) or getattr(recipe.corpus, "paths", ()))
-        location = files or f"{run}, corpus.kind={recipe.corpus.kind}"
+        corpus = recipe.slot("corpus")
+        files = ", ".join(getattr(corpus, name, ()) or getattr(corpus, "paths", ()))
+        location = files or f"{run}, corpus.kind={corpus.kind}"
         message = f"The {name} split has changed since training ({_size(before)} then, {_size(now)} now)"
         if reason := _train_overlap(splits.get(name, []), splits["train"], then["train"]["sha256"]):
             hint = f"Restore the data, or train a new run on them; to skip this check, delete {run.splits}."

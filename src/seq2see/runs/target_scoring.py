@@ -6,8 +6,8 @@ import math
 
 import torch
 
-from seq2see.runs.model import Model, ScoredText
-from seq2see.runs.tracing import NamedBatch
+from seq2see.tasks.model import Model, ScoredText
+from seq2see.tasks.tracing import NamedBatch
 
 
 @torch.inference_mode()

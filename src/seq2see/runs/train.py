@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -17,31 +16,24 @@ from seq2see.core.cuda_warmup import cuda_warmup, run_in_background
 from seq2see.core.devices import describe_machine, pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
-from seq2see.data.augmentation import Augmentation
-from seq2see.data.buckets import BucketSampler
-from seq2see.data.contiguous import ContiguousSampler
-from seq2see.data.image_dataset import ImageDataset, ShuffledSampler
-from seq2see.data.packed import PackedSampler
-from seq2see.data.pair_dataset import pad_batch
-from seq2see.data.windows import TextDataset, WindowSampler
-from seq2see.models.build import fresh_model
-from seq2see.models.ngram_lm import NgramSettings
-from seq2see.runs.callbacks import sample_callback, validation_callback
-from seq2see.runs.image_sheets import draw_batch
+from seq2see.core.seeds import seed_torch
+from seq2see.layers.initialization import initialize
+from seq2see.runs.callbacks import sample_callback, sample_table, validation_callback
 from seq2see.runs.listeners import NullListener, ProgressListener
-from seq2see.runs.model_folder import ModelConfig, StoredModel, write_model
-from seq2see.runs.ngram_training import check_ngram_text, train_ngram_model
-from seq2see.runs.prepare import PreparedData, bpe_dropout_pairs, prepare
+from seq2see.runs.prepare import PreparedData, prepare
 from seq2see.runs.pretrained import load_pretrained_encoder
-from seq2see.runs.recipe import Recipe
 from seq2see.runs.run_folder import RunFolder, folder_for
 from seq2see.runs.split_fingerprints import write_split_fingerprints
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
+from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import task_of
+from seq2see.tasks.task import CountingStep, plain
 from seq2see.training.checkpoints import DiskFull, list_checkpoints
 from seq2see.training.cuda_graphs import GraphedCallable
 from seq2see.training.loop import NonFinite, Trainer, train
 from seq2see.training.metrics_logger import MetricsLogger
 from seq2see.training.resume import final_weights, resume, save_trainer
-from seq2see.training.signals import Interrupted
+from seq2see.training.signals import Interrupted, StopRequest
 
 StepCallback = Callable[[int, dict[str, float]], None]
 """Receives the number and the metrics of every training step."""
@@ -53,13 +45,16 @@ def train_recipe(recipe: Recipe, out: Path | None = None, listener: ProgressList
     cuda_warmup()
     run = folder_for(recipe, out)
     prepared = prepare(recipe, listener.log)
-    check_length(recipe, prepared)
+    task_of(recipe).check_dataset(recipe, prepared.train)
     _open_folder(run, recipe, prepared)
-    train_model = train_ngram_model if isinstance(recipe.decoder, NgramSettings) else train_by_gradient
+    counting = task_of(recipe).count(recipe, prepared.train, prepared.valid)
     try:
-        train_model(recipe, prepared, run, listener)
+        if counting is None:
+            train_by_gradient(recipe, prepared, run, listener)
+        else:
+            train_by_counting(counting, recipe, prepared, run, listener)
     except NonFinite as error:
-        raise _with_examples(error, prepared, run) from None
+        raise _with_examples(error, recipe, prepared, run) from None
     except Interrupted as stop:
         # On a full disk the checkpoint of this step may be missing.
         stop.folder, stop.saved_step = str(run), max((step for step, _ in list_checkpoints(run.checkpoints)), default=0)
@@ -71,16 +66,18 @@ def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, li
     """Train with gradient descent, and write the final model."""
     trainer = new_trainer(recipe, prepared)
     cuda_warmup().join()  # no other CUDA work may run while a CUDA graph is captured
-    kinds = [part.kind for part in (recipe.encoder, recipe.decoder) if part is not None]
-    shape, weights = " → ".join(kinds), count_weights(trainer.model)
-    listener.log(f"model  {shape}, {weights:,} weights, on {trainer.device.type}")
+    task = task_of(recipe)
+    listener.log(f"model  {task.describe(recipe, trainer.model)}, on {trainer.device.type}")
     if resume(trainer, run.checkpoints, prepared.fingerprints, listener.log):
         listener.log(f"resume from step {trainer.step:,} of {run}")
     metrics_logger = MetricsLogger(run.path, trainer.step)
-    callbacks = [validation_callback(prepared, metrics_logger, listener.log), sample_callback(recipe, prepared, run)]
+    callbacks = [
+        validation_callback(recipe, prepared, metrics_logger, listener.log),
+        sample_callback(recipe, prepared, run),
+    ]
     batch_at = batches(recipe, prepared, full=trainer.device.type == "cuda")
-    if isinstance(prepared.train, ImageDataset):
-        draw_batch(run, batch_at(1), prepared.train.examples)
+    if figure := task.batch_figure(batch_at(1), prepared.train):
+        figure(run.samples / "batch.png")
     on_step = _import_in_background(listener.step) if trainer.device.type == "cuda" else listener.step
     train(trainer, batch_at, callbacks, _saver(run, prepared, listener), metrics_logger, on_step)
     write_final_model(trainer, recipe, prepared, run)
@@ -89,10 +86,12 @@ def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, li
 def new_trainer(recipe: Recipe, prepared: PreparedData) -> Trainer:
     """Create a trainer with a freshly initialized model."""
     settings = recipe.training
-    model = fresh_model(recipe.model, prepared.tokenizers.sizes, settings.init, settings.seed)
-    if recipe.pretrained is not None:
-        load_pretrained_encoder(model, recipe.pretrained)
-    return Trainer(model, recipe.objective, settings, pick_device())
+    seed_torch(settings.seed, "weights")  # so the initial weights depend on the seed alone
+    model = task_of(recipe).build(recipe.model, prepared.tokenizers)
+    initialize(model, settings.init)
+    if recipe.slot("pretrained") is not None:
+        load_pretrained_encoder(model, recipe.slot("pretrained"))
+    return Trainer(model, recipe.slot("objective"), settings, pick_device())
 
 
 def batches(recipe: Recipe, prepared: PreparedData, *, full: bool = False) -> Callable[[int], Batch]:
@@ -100,39 +99,34 @@ def batches(recipe: Recipe, prepared: PreparedData, *, full: bool = False) -> Ca
 
     With `full`, all batches of a bucket are padded to one shape, as CUDA graphs need.
     """
-    if isinstance(prepared.train, TextDataset):
-        sampler_class = ContiguousSampler if recipe.training.batches == "contiguous" else WindowSampler
-        windows = sampler_class(prepared.train, recipe.training.batch_tokens, recipe.training.seed)
-        return lambda step: windows.batch_at(step - 1)
-    if isinstance(prepared.train, ImageDataset):
-        return image_batches(recipe, prepared.train)
-    pairs = bpe_dropout_pairs(recipe, prepared.train)
-    if recipe.training.batches == "packed":
-        sampler = PackedSampler(pairs.lengths, recipe.training.batch_tokens, recipe.training.seed)
-        return lambda step: sampler.batch(pairs.epoch(sampler.epoch_of(step - 1)), sampler.indices_at(step - 1))
-    buckets = BucketSampler(pairs.lengths, recipe.training.batch_tokens, recipe.training.seed)
-
-    def batch_at(step: int) -> Batch:
-        plan = buckets.batch_at(step - 1)
-        batch = pairs.epoch(plan.epoch).batch(plan.indices)
-        return pad_batch(batch, plan.rows, plan.width) if full else batch
-
-    return batch_at
-
-
-def image_batches(recipe: Recipe, images: ImageDataset) -> Callable[[int], Batch]:
-    """The batch of every step, with augmentation."""
-    seed, augmenter = recipe.training.seed, (recipe.augmentation or Augmentation()).augmenter(recipe.training.seed)
-    sampler = ShuffledSampler(len(images), max(1, recipe.training.batch_size // augmenter.repeats), seed)
     # Augmentation consists of hundreds of small kernels; on a GPU they are launched as one CUDA graph.
-    augment: Callable[..., Batch] = GraphedCallable(augmenter) if images.pixels.is_cuda else augmenter
+    capture = GraphedCallable if pick_device().type == "cuda" else plain
+    return task_of(recipe).batches(recipe, prepared.train, full, capture)
 
-    def batch_at(step: int) -> Batch:
-        indices = augmenter.repeat_indices(sampler.indices_at(step - 1))
-        batch = images.batch(indices, sampler.epoch_of(step - 1))
-        return replace(augment(batch, torch.tensor(step)), indices=batch.indices)
 
-    return batch_at
+def train_by_counting(
+    steps: Iterator[CountingStep],
+    recipe: Recipe,
+    prepared: PreparedData,
+    run: RunFolder,
+    listener: ProgressListener,
+) -> None:
+    """Run a training that counts (see `Task.count`), and write the last model."""
+    listener.log(f"model  {task_of(recipe).describe(recipe, torch.nn.Module())}")
+    metrics_logger = MetricsLogger(run.path, 0)
+    with StopRequest() as stop:
+        for each in steps:
+            metrics_logger.log(each.step, **each.metrics, tokens=each.tokens)
+            metrics_logger.flush(each.step)
+            listener.step(each.step, {"tokens": each.tokens, "loss": each.metrics["valid_loss"]})
+            listener.log(each.message)
+            if stop:
+                raise Interrupted(stop.number, each.step)
+    write_text(run.samples / f"step-{each.step:06d}.tsv", sample_table(each.module, recipe, prepared, StopRequest()))
+    for name, document in each.documents.items():
+        write_json(run.path / f"{name}.json", document)
+    config = ModelConfig.of(recipe, each.step)
+    write_model(run.model, StoredModel(config, each.module, prepared.tokenizers))  # type: ignore[arg-type]
 
 
 def write_final_model(trainer: Trainer, recipe: Recipe, prepared: PreparedData, run: RunFolder) -> None:
@@ -169,25 +163,12 @@ def _saver(run: RunFolder, prepared: PreparedData, listener: ProgressListener) -
     return save
 
 
-def _with_examples(error: NonFinite, prepared: PreparedData, run: RunFolder) -> UserError:
+def _with_examples(error: NonFinite, recipe: Recipe, prepared: PreparedData, run: RunFolder) -> UserError:
     """The error with the examples of its batch."""
-    first = error.indices[:3]
-    if isinstance(prepared.train, TextDataset):
-        unit, names = "windows", "; ".join(f"near {prepared.train.text_at(index)[:40]!r}" for index in first)
-    else:
-        examples = [prepared.splits["train"][index] for index in first]
-        unit, names = "pairs", "; ".join(f"{each.location or 'example'} {each.source[:40]!r}" for each in examples)
+    examples = prepared.splits["train"]
+    unit, names = task_of(recipe).describe_examples(prepared.train, examples, error.indices[:3])
     message = f"{error.message} The batch contains {len(error.indices)} {unit}, first {names}."
     return UserError(message, location=str(run), hint=error.hint)
-
-
-def check_length(recipe: Recipe, prepared: PreparedData) -> None:
-    """Raise an error if a text is too short for training, before the run folder is created."""
-    if isinstance(prepared.train, TextDataset):
-        if isinstance(recipe.decoder, NgramSettings):
-            check_ngram_text(prepared.train, recipe.decoder.order)
-        else:
-            batches(recipe, prepared)
 
 
 def _open_folder(run: RunFolder, recipe: Recipe, prepared: PreparedData) -> None:

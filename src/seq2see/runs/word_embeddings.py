@@ -21,10 +21,10 @@ from seq2see.inspection.embedding_space import Embeddings, Neighbor, cosine, pca
 from seq2see.inspection.trace import trace
 from seq2see.models.image_settings import ImageSource
 from seq2see.models.settings import Text
-from seq2see.runs.model_folder import StoredModel
+from seq2see.tasks.model_folder import StoredModel
 
 if TYPE_CHECKING:
-    from seq2see.runs.model import Model
+    from seq2see.tasks.model import Model
 
 BYTE = re.compile("<0x[0-9A-F]{2}>")
 """The names of byte tokens, which encode rare characters."""

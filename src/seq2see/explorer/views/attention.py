@@ -192,7 +192,7 @@ def _gold_alignment(workspace: Workspace, request: TraceRequest) -> Example | No
     run = workspace.run(request.run)
     if run.folder is None or not request.text or request.target is None or not run.model.has_source:
         return None
-    if not getattr(run.recipe.corpus, "kind", "").startswith("pocket"):
+    if not getattr(run.recipe.slot("corpus"), "kind", "").startswith("pocket"):
         return None
     matches = (
         each

@@ -16,8 +16,8 @@ from seq2see.explorer.traces import TraceRequest, model_input, named_batch
 from seq2see.explorer.views.image_input import test_images
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.models.image_settings import ImageSource
-from seq2see.runs.model import Model, Prediction, ScoredText
 from seq2see.runs.target_scoring import score_target
+from seq2see.tasks.model import Model, Prediction, ScoredText
 
 MAX_CANDIDATES = 8
 """The number of candidates for models whose vocabulary is the candidates."""

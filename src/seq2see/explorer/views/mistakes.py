@@ -27,9 +27,9 @@ from seq2see.runs.evaluated_rows import (
     splits,
     table_kind,
 )
-from seq2see.runs.model import Model
 from seq2see.runs.report_examples import diff_parts
 from seq2see.runs.run_folder import RunFolder
+from seq2see.tasks.model import Model
 
 SplitName = Annotated[str, Field(max_length=100)]
 LabelText = Annotated[str, Field(max_length=1_000)]

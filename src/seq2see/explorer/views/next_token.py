@@ -24,12 +24,12 @@ from seq2see.explorer.inputs import check_length, require_text_model
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS, InputRequest, InputText, RunRequest
 from seq2see.explorer.traces import model_input
 from seq2see.explorer.workspace import Workspace
-from seq2see.runs.fill_mask import FillMask
 from seq2see.runs.generation_context import GenerationContext, check_token_ids, generation_context
 from seq2see.runs.layer_predictions import layer_predictions
 from seq2see.runs.masked_context import MaskedContext, masked_context
-from seq2see.runs.model import Model
-from seq2see.runs.predictor import Predictor
+from seq2see.tasks.encoder_only import Predictor
+from seq2see.tasks.fill import Fill
+from seq2see.tasks.model import Model
 
 TOP_TOKENS = 4
 """The number of most probable tokens for each layer."""
@@ -143,7 +143,7 @@ def decoder_context(workspace: Workspace, request: PrefixRequest) -> GenerationC
 
 def is_masked_model(model: Model) -> bool:
     """Whether it is a masked language model."""
-    return isinstance(model, Predictor) and isinstance(model.task, FillMask)
+    return isinstance(model, Predictor) and isinstance(model.task, Fill)
 
 
 def candidates_at(context: GenerationContext | MaskedContext, position: int, max_candidates: int) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from seq2see.inspection.position_encodings import (
 from seq2see.models.image_settings import ImageSource
 from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.settings import EmbeddingTarget, Tags
-from seq2see.runs.model import Model
 from seq2see.runs.reordering import Reordering, reordering, without_position_embeddings
+from seq2see.tasks.model import Model
 
 SequenceSide = Literal["source", "target"]
 OnOff = Literal["on", "off"]

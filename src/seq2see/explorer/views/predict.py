@@ -10,7 +10,7 @@ from seq2see.core.errors import UserError
 from seq2see.explorer.inputs import pixels_of, reject_image_model
 from seq2see.explorer.schemas import ImageBase64, InputText, RunRequest
 from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.runs.model import Output, Prediction, ScoredText
+from seq2see.tasks.model import Output, Prediction, ScoredText
 
 MAX_INPUTS = 32
 

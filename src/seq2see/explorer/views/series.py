@@ -11,8 +11,7 @@ from seq2see.data.examples import Example
 from seq2see.data.series_dataset import parse_numbers
 from seq2see.explorer.schemas import InputText, RunRequest
 from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.runs.forecaster import Forecaster
-from seq2see.runs.forecasting import context_of
+from seq2see.tasks.forecast import Forecaster, context_of
 
 MAX_WINDOWS = 12
 """The number of windows of the test values that are offered as examples."""

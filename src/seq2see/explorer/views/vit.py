@@ -18,7 +18,7 @@ from seq2see.inspection.attention_measures import rollout
 from seq2see.inspection.position_encodings import find_position_encoding, position_similarity
 from seq2see.inspection.trace import trace
 from seq2see.models.settings import EmbeddingTarget
-from seq2see.runs.captioner import Captioner
+from seq2see.tasks.caption import Captioner
 
 AttentionMaps = list[NDArray[np.float32]]
 TOP_K = 10

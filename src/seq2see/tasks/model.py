@@ -6,29 +6,23 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 from seq2see.core.batch import Batch, Sequences
-from seq2see.core.devices import device_of, pick_device
+from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.data.readers.lines import is_blank
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.inspection.record import ActivationRecord, SignalKind
 from seq2see.inspection.trace import ATTENTION
-from seq2see.models.image_settings import ImageSource
-from seq2see.models.settings import Series
-from seq2see.runs.engines import GenerationRequest, engine_of
-from seq2see.runs.input_warnings import unknown_token_warnings
-from seq2see.runs.long_generation import generate_long, stream_text, with_prefix
-from seq2see.runs.model_folder import StoredModel, read_model
-from seq2see.runs.run_folder import find_model
-from seq2see.runs.text_attention import TextAttention
-from seq2see.runs.tracing import NamedBatch, trace_text
+from seq2see.tasks.generation import Engine, GenerationRequest, generate_long, stream_text, with_prefix
+from seq2see.tasks.input_warnings import unknown_token_warnings
+from seq2see.tasks.model_folder import StoredModel
+from seq2see.tasks.tracing import NamedBatch, TextAttention, trace_text
 
 
 @dataclass(frozen=True)
@@ -116,11 +110,13 @@ class Model:
     name: str = "latest"
     """The name or folder it was loaded from."""
 
-    def __init__(self, stored: StoredModel, engine: str = "torch"):
-        self.config, self.tokenizers = stored.config, stored.tokenizers
+    def __init__(self, stored: StoredModel, engine: Any, task: Any):
+        self.stored, self.config, self.tokenizers = stored, stored.config, stored.tokenizers
         self.module: nn.Module = stored.module
         self.device = device_of(stored.module)
-        self.engine = engine_of(engine, stored)
+        self.task = task
+        """The task of the model, a `Task`."""
+        self.engine: Engine = engine
 
     def __call__(self, text: str, **settings: Any) -> Prediction:
         """The prediction for one text."""
@@ -160,7 +156,7 @@ class Model:
     def _prediction(self, text: str, prompt: str, ids: list[int], hypotheses: list[Hypothesis]) -> Prediction:
         outputs = self._outputs(prompt, self._truncate(ids), hypotheses)
         warnings = unknown_token_warnings(prompt, ids, self.tokenizers.source)
-        return Prediction(text, outputs, len(ids) > self._max_tokens, self._attention_of, warnings=warnings)
+        return Prediction(text, outputs, len(ids) > self.max_tokens, self._attention_of, warnings=warnings)
 
     def warnings(self, text: str) -> tuple[str, ...]:
         """Warnings about an input of this model, for example unknown characters."""
@@ -219,13 +215,13 @@ class Model:
         return self.config.model.source is not None
 
     @property
-    def _max_tokens(self) -> int:
+    def max_tokens(self) -> int:
         """Maximum number of source tokens; a language model with a context window reserves half for its output."""
         return self.config.model.source_text.max_tokens if self.has_source else self.config.max_prompt_tokens
 
     def _truncate(self, ids: list[int]) -> list[int]:
         """Truncate a source at its end, or the prompt of a language model at its beginning."""
-        return [*ids[: self._max_tokens], EOS] if self.has_source else ids[-self._max_tokens :]
+        return [*ids[: self.max_tokens], EOS] if self.has_source else ids[-self.max_tokens :]
 
     def stream(self, text: str, *, seed: int = 0, **settings: Any) -> Iterator[str]:
         """The output for one text, chunk by chunk as tokens are generated; of a language model, the continuation."""
@@ -276,27 +272,3 @@ class Model:
         if len(log_probabilities) != len(tokens):  # CTranslate2 does not return them
             return ()
         return tuple(ScoredText(token, math.exp(log)) for token, log in zip(tokens, log_probabilities, strict=True))
-
-
-def load(name: str | Path, engine: str = "torch") -> Model:
-    """Load the model of a finished run (a folder, a name under `runs/`, or "latest") or of a Hugging Face folder."""
-    model = open_model(read_model(find_model(str(name)), pick_device()), engine)
-    model.name = str(name)
-    return model
-
-
-def open_model(stored: StoredModel, engine: str = "torch") -> Model:
-    """The `Model` subclass for a stored model, or for a model in training."""
-    if stored.config.model.generates and isinstance(stored.config.model.source, ImageSource):
-        from seq2see.runs.captioner import Captioner  # imported here: it is a subclass of `Model`
-
-        return Captioner(stored, engine)
-    if stored.config.model.generates:
-        return Model(stored, engine)
-    if isinstance(stored.config.model.target, Series):
-        from seq2see.runs.forecaster import Forecaster  # imported here: it is a subclass of `Model`
-
-        return Forecaster(stored, engine)
-    from seq2see.runs.predictor import Predictor  # imported here: it is a subclass of `Model`
-
-    return Predictor(stored, engine)

@@ -8,33 +8,35 @@ members of an ensemble are `member-2.safetensors` and so on.
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
-import torch
-from safetensors.torch import load as from_bytes
+from pydantic import Field, SerializeAsAny
 from safetensors.torch import save as to_bytes
 
-from seq2see.core.errors import UserError
 from seq2see.core.files import sha256, sync_folder, write_bytes, write_json
-from seq2see.core.manifests import MANIFEST, file_entry, manifest_bytes, read_verified, verify_folder
-from seq2see.core.settings import Settings, read_tree
+from seq2see.core.manifests import MANIFEST, file_entry, manifest_bytes
+from seq2see.core.settings import Settings
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.folders import is_pretrained
-from seq2see.interop.pretrained import read_npz, read_pretrained
-from seq2see.models.build import build_model
 from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.language_model import LanguageModel
-from seq2see.models.named_tensors import load_named_tensors, named_tensors
+from seq2see.models.named_tensors import named_tensors
 from seq2see.models.settings import ModelSettings
-from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.recipe import Recipe
 
-if TYPE_CHECKING:
-    from seq2see.runs.recipe import Recipe
+
+class Candidates(Settings):
+    """How an encoder-only model predicts."""
+
+    top_k: int = Field(0, ge=0)
+    """The number of candidates that are returned at each position; 0 is all classes."""
+    precision: Literal["float32", "bf16"] = "float32"
+    """Precision of the weights: bf16 halves their bytes; probabilities may differ slightly."""
 
 
 class ModelConfig(Settings):
@@ -42,19 +44,25 @@ class ModelConfig(Settings):
 
     format: int = 1
     """The version of this format."""
+    task: str
+    """What the model was trained for."""
     name: str
     """The recipe that trained the model."""
     step: int
     """The training step of the weights."""
-    model: ModelSettings
-    decoding: Decoding
-    members: tuple[ModelSettings, ...] = ()
+    model: SerializeAsAny[ModelSettings]
+    decoding: Decoding = Decoding(max_new_tokens=1)
+    """How a generative model or a forecaster generates."""
+    prediction: Candidates = Candidates()
+    """How an encoder-only model predicts."""
+    members: tuple[SerializeAsAny[ModelSettings], ...] = ()
     """The settings of an ensemble's members after the first; empty for a single model."""
 
     @staticmethod
     def of(recipe: Recipe, step: int) -> ModelConfig:
         """The configuration of a recipe's model at a training step."""
-        return ModelConfig(name=recipe.name, step=step, model=recipe.model, decoding=recipe.decoding)
+        slots = {slot: recipe.slot(slot) for slot in ("decoding", "prediction") if recipe.slot(slot)}
+        return ModelConfig(task=recipe.task, name=recipe.name, step=step, model=recipe.model, **slots)
 
     @property
     def max_prompt_tokens(self) -> int:
@@ -77,7 +85,7 @@ def write_model(folder: Path, stored: StoredModel) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
     for number, member in enumerate(members_of(stored.module), 1):
         weights = {name: tensor.cpu().contiguous() for name, tensor in named_tensors(member).items()}
-        write_bytes(temporary / _weights_file(number), to_bytes(weights))
+        write_bytes(temporary / weights_file(number), to_bytes(weights))
     single = {"members"} if not stored.config.members else set()
     write_json(temporary / "config.json", stored.config.model_dump(mode="json", exclude_none=True, exclude=single))
     stored.tokenizers.save(temporary)
@@ -85,49 +93,6 @@ def write_model(folder: Path, stored: StoredModel) -> None:
     write_bytes(temporary / MANIFEST, manifest_bytes(stored.config.step, entries))
     temporary.rename(folder)
     sync_folder(folder.parent)
-
-
-def read_model(folder: Path, device: torch.device) -> StoredModel:
-    """Read and verify a model folder, or read a Hugging Face folder."""
-    if is_pretrained(folder):
-        return _read_pretrained(folder, device)
-    try:
-        tree = json.loads((folder / "config.json").read_bytes())
-    except (OSError, ValueError) as error:
-        raise _damaged(folder, f"This model cannot be read: {error}.") from None
-    config = read_tree(ModelConfig, tree, location=str(folder / "config.json"))
-    files, faults = verify_folder(folder, config.step)
-    if faults:
-        raise _damaged(folder, f"This model is damaged: {'; '.join(faults)}.")
-    tokenizers = Tokenizers.load(folder)
-    members = []
-    for number, settings in enumerate((config.model, *config.members), 1):
-        members.append(build_model(settings, *tokenizers.sizes))
-        load_named_tensors(members[-1], from_bytes(read_verified(folder, _weights_file(number), files)))
-    module = Ensemble(members) if config.members else members[0]
-    return StoredModel(config, module.to(device).eval(), tokenizers)
-
-
-def _damaged(folder: Path, message: str) -> UserError:
-    """The error for a damaged folder; a run with checkpoints can write its model again."""
-    run, hint = folder.parent, "Copy it again, or create it again."
-    if (run / "checkpoints").is_dir():
-        hint = f"Delete this folder, and write it again with `seq2see train {run}/recipe.toml --out {run}`."
-    return UserError(message, location=str(folder), hint=hint)
-
-
-def _read_pretrained(folder: Path, device: torch.device) -> StoredModel:
-    if folder.suffix == ".gguf":
-        from seq2see.interop.gguf_file import read_gguf  # imported here, because it is rarely used
-
-        pretrained = read_gguf(folder)
-    elif folder.suffix == ".npz":
-        pretrained = read_npz(folder)
-    else:
-        pretrained = read_pretrained(folder)
-    config = ModelConfig(name=folder.stem, step=0, model=pretrained.settings, decoding=pretrained.decoding)
-    tokenizers = Tokenizers(pretrained.tokenizer, pretrained.tokenizer, pretrained.labels)
-    return StoredModel(config, pretrained.module.to(device).eval(), tokenizers)
 
 
 def fingerprint_of(folder: Path) -> str:
@@ -147,5 +112,6 @@ def members_of(module: LanguageModel | EncoderModel | Ensemble) -> list[Language
     ]
 
 
-def _weights_file(number: int) -> str:
+def weights_file(number: int) -> str:
+    """The name of the file of an ensemble's member, the first of which is 1."""
     return "model.safetensors" if number == 1 else f"member-{number}.safetensors"

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seq2see.data.examples import Example
 from seq2see.data.pair_dataset import PairDataset
 from seq2see.metrics.alignment import HeadSelection, word_attention
-from seq2see.runs.model import Model
-from seq2see.runs.prepare import encode
-from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.teacher_forcing import collect_attention
-from seq2see.runs.text_attention import TextAttention
+from seq2see.tasks.model import Model
+from seq2see.tasks.teacher_forcing import collect_attention
+from seq2see.tasks.tracing import TextAttention
 
 if TYPE_CHECKING:
     from seq2see.inspection.attention_plots import Alignment
+
 
 SHOWN = 4
 """Sentences in the plot."""
@@ -24,30 +24,33 @@ MAX_CHARACTERS = 80
 """Maximum length in characters; longer sentences are drawn only if there are no shorter ones."""
 
 
-def draw_attention(
-    run: RunFolder, model: Model, examples: Sequence[Example], selection: HeadSelection | None = None
-) -> Path | None:
-    """Draw `attention/alignment.png`; None if the model has no attention from target to source.
+def alignment_figure(
+    model: Model,
+    dataset: Callable[[Example], PairDataset],
+    examples: Sequence[Example],
+    selection: HeadSelection | None = None,
+) -> Callable[[Path], Any] | None:
+    """A function that draws the attention from target to source; None if the model has none.
 
     With gold links and a selection of heads: the mean of those heads, between words, for the reference. Otherwise: the
-    mean of the last layer, between tokens, for the model's own output.
+    mean of the last layer, between tokens, for the model's own output. `dataset` encodes one example.
     """
-    from seq2see.inspection.attention_plots import draw_alignments  # matplotlib only where it is used
-
     linked = [example for example in examples if example.sure_links]
     if selection is not None and linked:
-        alignments = [_between_words(run, model, example, selection) for example in _short_examples(linked)]
+        alignments = [_between_words(model, dataset(each), each, selection) for each in _short_examples(linked)]
         heads = ", ".join(str(head + 1) for head in selection.heads)
         title = f"attention of decoder layer {selection.layer + 1}, head {heads}, for the reference"
     else:
         found = [_between_tokens(model, example) for example in _short_examples(examples)]
         alignments = [alignment for alignment in found if alignment is not None]
         title = "attention of the last decoder layer (mean of its heads), for the model's output"
-    if not alignments:
-        return None
-    path = run.path / "attention" / "alignment.png"
+    return partial(_draw, alignments, title) if alignments else None
+
+
+def _draw(alignments: list[Alignment], title: str, path: Path) -> None:
+    from seq2see.inspection.attention_plots import draw_alignments  # matplotlib only where it is used
+
     draw_alignments(alignments, path, title)
-    return path
 
 
 def _short_examples(examples: Sequence[Example]) -> list[Example]:
@@ -55,11 +58,9 @@ def _short_examples(examples: Sequence[Example]) -> list[Example]:
     return list(short or examples)[:SHOWN]
 
 
-def _between_words(run: RunFolder, model: Model, example: Example, selection: HeadSelection) -> Alignment:
-    from seq2see.inspection.attention_plots import Alignment
+def _between_words(model: Model, pairs: PairDataset, example: Example, selection: HeadSelection) -> Alignment:
+    from seq2see.inspection.attention_plots import Alignment  # matplotlib only where it is used
 
-    pairs = encode(run.recipe(), model.tokenizers, [example])
-    assert isinstance(pairs, PairDataset)
     (sentence,), _ = collect_attention(model.module, pairs, model.tokenizers)
     weights = word_attention(sentence)[selection.layer, list(selection.heads)].mean(axis=0)
     target, source = weights.shape  # fewer than the words if a text was truncated
@@ -73,7 +74,7 @@ def _between_words(run: RunFolder, model: Model, example: Example, selection: He
 
 
 def _between_tokens(model: Model, example: Example) -> Alignment | None:
-    from seq2see.inspection.attention_plots import Alignment
+    from seq2see.inspection.attention_plots import Alignment  # matplotlib only where it is used
 
     attention = TextAttention.of(model.trace(example.source))
     return Alignment(attention.source, attention.target, attention.matrix) if attention.weights else None

@@ -1,4 +1,4 @@
-"""Generation beyond the context window of a language model, and streaming of outputs.
+"""Generation: what a decoding engine receives, texts beyond the context window of a language model, and streaming.
 
 A model of running text has positions up to the end of its context window. A long text is therefore generated in
 segments of half a window, each from the end of the text so far: tokens outside the window have no effect, as in
@@ -8,9 +8,9 @@ and it generates in one segment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
@@ -18,15 +18,45 @@ from seq2see.data.tokenizers.tokenizer import EOS, PAD, Tokenizer
 from seq2see.decoding.engine import stream
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler
-from seq2see.runs.engines import Engine, GenerationRequest, ProgressCallback, TorchEngine
 
 if TYPE_CHECKING:
-    from seq2see.runs.model import Model
+    from seq2see.tasks.model import Model
+
 
 SEED_STRIDE = 1_000_003
 """The difference between the seeds of two segments, so that their samples differ."""
 INCOMPLETE_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 """The tokenizer's output for a character whose last bytes are not generated yet."""
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """The sources to decode and the decoding settings."""
+
+    sources: Sequence[Any]
+    """Token ids with <eos>; prompts of a language model, without <eos>; or pixels, all of one shape."""
+    indices: Sequence[int]
+    """The numbers of the sources in the whole input, on which sampling depends."""
+    decoding: Decoding
+    prefix_ids: list[int] = field(default_factory=list)
+    """The tokens that every output starts with."""
+    seed: int = 0
+    large_batch: bool = False
+    """Whether the sources are a part of a large input, so that optimizing the model pays off."""
+
+
+ProgressCallback = Callable[[int], Any]
+"""Receives the number of sources decoded since the last call."""
+
+
+class Engine(Protocol):
+    """Decodes sources to hypotheses."""
+
+    streams: bool
+    """Whether an output can be read while it is generated."""
+
+    def generate(self, request: GenerationRequest, on_progress: ProgressCallback) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first."""
 
 
 def with_prefix(
@@ -100,7 +130,7 @@ def stream_text(model: Model, text: str, seed: int = 0, prefix: str = "", **sett
     """
     decoding = model.config.decoding.with_(**settings)
     beam_search = decoding.num_beams > 1 or decoding.num_return_sequences > 1
-    if prefix or beam_search or decoding.precision != "float32" or not isinstance(model.engine, TorchEngine):
+    if prefix or beam_search or decoding.precision != "float32" or not model.engine.streams:
         output = model.predict([text], seed=seed, prefix=prefix, **settings)[0].text
         yield output if model.has_source else output[len(text) :]
         return

@@ -1,10 +1,12 @@
-"""The image grids of a run: training images, misclassified images, and attention maps."""
+"""The image grids of a run as functions that draw to a path: training images, mistakes, and attention maps."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +18,13 @@ from seq2see.core.devices import device_of
 from seq2see.data.examples import ImageExamples
 from seq2see.inspection.attention_measures import rollout
 from seq2see.inspection.trace import trace
-from seq2see.runs.model_folder import StoredModel
-from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.task_protocols import TaskResult, batch_of
+from seq2see.tasks.encoder_only import TaskResult, batch_of
+from seq2see.tasks.model import Model
+from seq2see.tasks.model_folder import StoredModel
+from seq2see.tasks.tracing import TextAttention
 
 if TYPE_CHECKING:
-    from seq2see.data.examples import Example
     from seq2see.inspection.image_grid import Tile, TileRow
-    from seq2see.runs.captioner import Captioner
 
 COLUMNS = 10
 """Images per row."""
@@ -33,16 +34,25 @@ CAPTIONED, WORDS = 6, 12
 """The number of captioned images with attention maps, and the maximum number of words of each."""
 
 
-def draw_batch(run: RunFolder, batch: Batch, stored: ImageExamples) -> None:
-    """`samples/batch.png`: images of the first step, as stored and after augmentation."""
-    from seq2see.inspection.image_grid import Tile, TileRow, draw_tiles  # matplotlib only where it is used
+Figure = Callable[[Path], Any]
+"""Draws to a path."""
+
+
+def _figure(rows: list[TileRow]) -> Figure:
+    from seq2see.inspection.image_grid import draw_tiles  # matplotlib only where it is used
+
+    return partial(draw_tiles, rows)
+
+
+def batch_figure(batch: Batch, stored: ImageExamples) -> Figure:
+    """Images of the first step, as stored and after augmentation; or videos, frame by frame."""
+    from seq2see.inspection.image_grid import Tile, TileRow  # matplotlib only where it is used
 
     assert isinstance(batch.source, Images)
     indices = batch.indices[: 2 * COLUMNS].tolist()
     if isinstance(batch.source, Videos):
         videos = [TileRow(stored.labels[each], [Tile(frame) for frame in stored.pixels[each]]) for each in indices]
-        draw_tiles(videos[:CAPTIONED], run.samples / "batch.png")
-        return
+        return _figure(videos[:CAPTIONED])
     inputs = batch.source.values[: 2 * COLUMNS].permute(0, 2, 3, 1).cpu().numpy()
     rows = []
     for start in range(0, len(indices), COLUMNS):
@@ -51,24 +61,22 @@ def draw_batch(run: RunFolder, batch: Batch, stored: ImageExamples) -> None:
             TileRow("original", [Tile(stored.pixels[index], stored.labels[index]) for index in indices[columns]])
         )
         rows.append(TileRow("model_input", [Tile(each) for each in inputs[columns]]))
-    draw_tiles(rows, run.samples / "batch.png")
+    return _figure(rows)
 
 
-def draw_mistakes(run: RunFolder, examples: ImageExamples, results: Sequence[TaskResult]) -> None:
-    """`eval/mistakes.png` and `eval/confused.png`, if there are misclassified images."""
-    from seq2see.inspection.image_grid import TileRow, draw_tiles  # matplotlib only where it is used
+def mistake_figures(examples: ImageExamples, results: Sequence[TaskResult]) -> dict[str, Figure | None]:
+    """`eval/mistakes.png` and `eval/confused.png`; None for both if there are no misclassified images."""
+    from seq2see.inspection.image_grid import TileRow  # matplotlib only where it is used
 
-    for name in ("mistakes.png", "confused.png"):
-        (run.evaluation / name).unlink(missing_ok=True)  # from an earlier evaluation
     rows_of_results = zip(examples.labels, results, strict=True)
     wrong = [index for index, (truth, each) in enumerate(rows_of_results) if truth != each.text]
     wrong.sort(key=lambda index: -results[index].log_probability)
     if not wrong:
-        return
+        return {"eval/mistakes.png": None, "eval/confused.png": None}
     tiles = [_mistake(examples, results, index) for index in wrong[:MISTAKES]]
     rows = [TileRow("" if start else "confident_mistakes", tiles[start : start + COLUMNS]) for start in _starts(tiles)]
-    draw_tiles(rows, run.evaluation / "mistakes.png")
-    draw_tiles(_confused(examples, results, wrong), run.evaluation / "confused.png")
+    confused = _confused(examples, results, wrong)
+    return {"eval/mistakes.png": _figure(rows), "eval/confused.png": _figure(confused)}
 
 
 def _starts(tiles: Sequence[Tile]) -> range:
@@ -76,7 +84,7 @@ def _starts(tiles: Sequence[Tile]) -> range:
 
 
 def _mistake(examples: ImageExamples, results: Sequence[TaskResult], index: int) -> Tile:
-    from seq2see.inspection.image_grid import Tile
+    from seq2see.inspection.image_grid import Tile  # matplotlib only where it is used
 
     probability = math.exp(results[index].log_probability)
     return Tile(examples.pixels[index], f"{examples.labels[index]} → {results[index].text}\n{probability:.2f}")
@@ -84,7 +92,7 @@ def _mistake(examples: ImageExamples, results: Sequence[TaskResult], index: int)
 
 def _confused(examples: ImageExamples, results: Sequence[TaskResult], wrong: Sequence[int]) -> list[TileRow]:
     """A row for each of the most common confusions."""
-    from seq2see.inspection.image_grid import Tile, TileRow
+    from seq2see.inspection.image_grid import Tile, TileRow  # matplotlib only where it is used
 
     indices: dict[tuple[str, str], list[int]] = defaultdict(list)
     for index in wrong:
@@ -98,22 +106,22 @@ def _confused(examples: ImageExamples, results: Sequence[TaskResult], wrong: Seq
     return rows
 
 
-def draw_patch_attention(
-    run: RunFolder, stored: StoredModel, examples: ImageExamples, results: Sequence[TaskResult]
-) -> None:
-    """`attention/patches.png`: a few images with the attention of each layer, and the rollout of all layers."""
-    from seq2see.inspection.image_grid import Tile, TileRow, draw_tiles  # matplotlib only where it is used
+def patch_attention_figure(
+    stored: StoredModel, examples: ImageExamples, results: Sequence[TaskResult]
+) -> Figure | None:
+    """A few images with the attention of each layer, and the rollout of all layers; None without attention."""
+    from seq2see.inspection.image_grid import Tile, TileRow  # matplotlib only where it is used
 
     layers = patch_attention(stored, results[:ATTENTION_IMAGES])
     if not layers:
-        return
+        return None
     shown = list(zip(examples.pixels, examples.labels, results[:ATTENTION_IMAGES], strict=False))
     rows = [TileRow("images", [Tile(pixels, f"{label} → {each.text}") for pixels, label, each in shown])]
     for name, maps in layers.items():
         rows.append(
             TileRow(name, [Tile(pixels, heatmap=heatmap) for (pixels, _, _), heatmap in zip(shown, maps, strict=True)])
         )
-    draw_tiles(rows, run.path / "attention" / "patches.png")
+    return _figure(rows)
 
 
 @torch.inference_mode()
@@ -141,12 +149,10 @@ def _grid(weights: NDArray[Any], prefix_tokens: int) -> NDArray[Any]:
     return patches.reshape(len(patches), side, side)
 
 
-def draw_word_attention(run: RunFolder, model: Captioner, examples: Sequence[Example]) -> None:
-    """`attention/regions.png`: a few images, with the attention for each word of their captions."""
-    from seq2see.inspection.image_grid import Tile, TileRow, draw_tiles  # matplotlib only where it is used
-    from seq2see.runs.captioner import region_attention  # imported here to avoid a circular import
+def word_attention_figure(model: Model, examples: ImageExamples) -> Figure:
+    """A few images, with the attention for each word of their captions."""
+    from seq2see.inspection.image_grid import Tile, TileRow  # matplotlib only where it is used
 
-    assert isinstance(examples, ImageExamples)
     rows = []
     captions = model.predict(list(examples.pixels[:CAPTIONED]))
     for pixels, caption in zip(examples.pixels[:CAPTIONED], captions, strict=True):
@@ -155,21 +161,31 @@ def draw_word_attention(run: RunFolder, model: Captioner, examples: Sequence[Exa
             Tile(pixels, word, region_attention(caption.attention, position)) for position, word in enumerate(words)
         ]
         rows.append(TileRow(caption.text, [Tile(pixels), *tiles]))
-    draw_tiles(rows, run.path / "attention" / "regions.png")
+    return _figure(rows)
 
 
-def draw_frame_attention(run: RunFolder, model: Captioner, examples: Sequence[Example]) -> None:
-    """`attention/frames.png`: a few videos, and below each frame the words with the most attention to it."""
-    from seq2see.inspection.image_grid import Tile, TileRow, draw_tiles  # matplotlib only where it is used
+def frame_attention_figure(model: Model, examples: ImageExamples) -> Figure | None:
+    """A few videos, and below each frame the words with the most attention to it; None without attention."""
+    from seq2see.inspection.image_grid import Tile, TileRow  # matplotlib only where it is used
 
-    assert isinstance(examples, ImageExamples)
     rows = []
     captions = model.predict(list(examples.pixels[:CAPTIONED]))
     for video, caption in zip(examples.pixels[:CAPTIONED], captions, strict=True):
         attention, words = caption.attention, [""] * len(video)
         if not attention.weights:  # a decoder without attention
-            return
+            return None
         for word, weights in zip(attention.target, attention.matrix, strict=True):
             words[int(weights.argmax())] += f"{word} "
         rows.append(TileRow(caption.text, [Tile(*each) for each in zip(video, words, strict=True)]))
-    draw_tiles(rows, run.path / "attention" / "frames.png")
+    return _figure(rows)
+
+
+def region_attention(attention: TextAttention, position: int) -> NDArray[Any]:
+    """(row, column): the attention from one token to the patches, in the last layer, mean of its heads."""
+    weights = attention.matrix[position][-_patch_count(attention) :]
+    rows = int(attention.source[-1].split(",")[0])
+    return weights.reshape(rows, -1)
+
+
+def _patch_count(attention: TextAttention) -> int:
+    return sum("," in name for name in attention.source)

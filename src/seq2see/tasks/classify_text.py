@@ -1,0 +1,195 @@
+"""Text classification: from labeled texts to predicted labels and a confusion matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from seq2see.core.errors import UserError
+from seq2see.data.catalogue.catalogue import CatalogueCorpus
+from seq2see.data.examples import Example
+from seq2see.data.generated.pocket.tense import PocketTense
+from seq2see.data.labeled_dataset import LabeledTextDataset
+from seq2see.data.readers.lines import is_blank
+from seq2see.data.readers.pair_files import wrong_file_count
+from seq2see.data.readers.user_pairs import UserLabeledTexts
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, Tokenizer
+from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.metrics.classification import ConfusionMatrix
+from seq2see.models.settings import Label, Text
+from seq2see.tasks.encoder_only import EncoderOnlyTask, TaskResult, predict_all
+from seq2see.tasks.model import ScoredText
+from seq2see.tasks.model_folder import Candidates, StoredModel
+from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.recipe import Recipe, TextEncoder
+from seq2see.tasks.task import (
+    DEVELOPMENT_SPLITS,
+    BatchAt,
+    Capture,
+    EncodedInput,
+    Evaluation,
+    SplitProgress,
+    Splits,
+    one_line,
+    plain,
+    split_sizes,
+)
+from seq2see.tasks.translate import pair_batches
+from seq2see.training.objectives import Classification
+
+LabeledCorpus = Annotated[PocketTense | CatalogueCorpus | UserLabeledTexts, Field(discriminator="kind")]
+"""Corpora of texts with labels."""
+
+
+class EncoderOnlyRecipe(Recipe):
+    """What the recipes of all encoder-only models share."""
+
+    objective: Classification = Classification()
+    prediction: Candidates = Candidates()
+    pretrained: str | None = None
+    """A run, or a BERT or ViT of other libraries, whose tokenizer and encoder are fine-tuned."""
+
+    @model_validator(mode="after")
+    def check_batches(self) -> EncoderOnlyRecipe:
+        """Refuse batches that are for generative models."""
+        if self.training.batches != "bucketed":
+            raise ValueError(
+                f"{self.training.batches} batches are for generative models: set training.batches=bucketed"
+            )
+        return self
+
+
+class ClassifyTextRecipe(EncoderOnlyRecipe):
+    """A recipe of the task classify-text: an encoder of the text and a classifier."""
+
+    task: Literal["classify-text"] = "classify-text"
+    corpus: LabeledCorpus
+    """The source of the examples."""
+    source: Text
+    target: Label = Label()
+    encoder: TextEncoder
+    """The encoder of the text."""
+
+
+class ClassifyText(EncoderOnlyTask):
+    """Predict the label of a text."""
+
+    name: ClassVar[str] = "classify-text"
+    recipe: ClassVar[type[Recipe]] = ClassifyTextRecipe
+
+    def corpus(self, paths: tuple[str, ...]) -> UserLabeledTexts:
+        """The user's own texts with labels: one table, or two files aligned by line."""
+        if len(paths) > 2:
+            raise wrong_file_count(len(paths))
+        return UserLabeledTexts(paths=paths)
+
+    def fit(self, recipe: Any, train: Sequence[Example], pretrained: StoredModel | None = None) -> Tokenizers:
+        """Learn a vocabulary; the labels are sorted alphabetically."""
+        tokenizer = source_tokenizer(recipe, [example.source for example in train], pretrained)
+        labels = sorted({example.target for example in train})
+        if len(labels) < 2:
+            raise UserError(
+                f"All training texts have the label {labels[0]!r}.",
+                location=train[0].location,
+                hint="Add texts with other labels.",
+            )
+        return Tokenizers(tokenizer, tokenizer, tuple(labels))
+
+    def dataset(self, recipe: Any, tokenizers: Tokenizers, examples: Sequence[Example]) -> Any:
+        """Encode texts and their label indices."""
+        return LabeledTextDataset(examples, tokenizers.source, tokenizers.labels, recipe.source.max_tokens)
+
+    def batches(self, recipe: Any, dataset: Any, full: bool = False, capture: Capture = plain) -> BatchAt:
+        """Batches of texts of similar length."""
+        return pair_batches(recipe.training, dataset, {"source": recipe.source.tokenizer}, full)
+
+    def summary(self, recipe: Any, tokenizers: Tokenizers, splits: Splits) -> str:
+        """The number of texts, and the sizes of the vocabulary and of the label set."""
+        source, labels = tokenizers.sizes
+        return f"{split_sizes(splits)} texts; vocabulary {source:,}, labels {labels:,}"
+
+    def describe_examples(self, dataset: Any, examples: Sequence[Example], indices: Sequence[int]) -> tuple[str, str]:
+        """The unit of the examples of a batch, and the names of some of them, for an error message."""
+        return "pairs", super().describe_examples(dataset, examples, indices)[1]
+
+    def samples(self, dataset: Any, examples: Sequence[Example], count: int) -> Sequence[Example]:
+        """The first texts."""
+        return list(dataset.examples[:count])
+
+    def encode(self, stored: StoredModel, raw: Any) -> EncodedInput:
+        """Encode a text, truncated at its end."""
+        if is_blank(raw):
+            raise UserError("The text is empty.")
+        ids, max_tokens = stored.tokenizers.source.encode(raw), stored.config.model.source_text.max_tokens
+        return EncodedInput(raw, [BOS, *ids[:max_tokens], EOS], len(ids) > max_tokens)
+
+    def postprocess(self, stored: StoredModel, inputs: EncodedInput, scores: Tensor, top_k: int) -> TaskResult:
+        """The most probable label, and the probabilities of the `top_k` labels."""
+        labels = stored.tokenizers.labels
+        log_probabilities, indices = scores[0].topk(min(top_k or len(labels), len(labels)))
+        rows = zip(indices.tolist(), log_probabilities.tolist(), strict=True)
+        candidates = tuple(ScoredText(labels[index], math.exp(log)) for index, log in rows)
+        return TaskResult(inputs, candidates[0].text, float(log_probabilities[0]), (candidates,))
+
+    def evaluate(
+        self, model: Any, recipe: Any, splits: Splits, on_progress: SplitProgress, settings: dict[str, Any]
+    ) -> Evaluation:
+        """Accuracy, and precision, recall and F1 of each label; every prediction is a row of a table."""
+        evaluation = Evaluation()
+        for name, examples in evaluated_splits(splits):
+            self.dataset(recipe, model.tokenizers, examples)  # refuses labels that are not in the training data
+            progress = partial(on_progress, "test")
+            results = predict_all(self, model.stored, self.inputs(examples), top_k=1, on_progress=progress)
+            references, predictions = [example.target for example in examples], [each.text for each in results]
+            confusion = ConfusionMatrix.of(model.tokenizers.labels, references, predictions)
+            evaluation.scores[name] = confusion_scores(confusion)
+            evaluation.tables[f"{name}-predictions"] = prediction_table(examples, results)
+            if name == "test":
+                evaluation.figures["eval/confusion.png"] = partial(draw_confusion_matrix, confusion)
+        return evaluation
+
+
+def evaluated_splits(splits: Splits) -> Iterator[tuple[str, Sequence[Example]]]:
+    """The test splits that have examples."""
+    return ((name, each) for name, each in splits.items() if name not in DEVELOPMENT_SPLITS and each)
+
+
+def confusion_scores(confusion: ConfusionMatrix) -> dict[str, Any]:
+    """The scores of a confusion matrix, as stored in `scores.json`."""
+    classes = {
+        label: {"precision": each.precision, "recall": each.recall, "f1": each.f1, "support": each.support}
+        for label, each in confusion.scores.items()
+    }
+    totals = {"accuracy": 100 * confusion.accuracy, "macro_f1": 100 * confusion.macro_f1, "examples": confusion.total}
+    return {**totals, "classes": classes, "confusion": [list(row) for row in confusion.counts]}
+
+
+def draw_confusion_matrix(confusion: ConfusionMatrix, path: Path) -> None:
+    """Draw the confusion matrix."""
+    from seq2see.inspection.evaluation_plots import draw_confusion  # matplotlib only where it is used
+
+    draw_confusion(confusion.labels, confusion.counts, path)
+
+
+def prediction_table(
+    examples: Sequence[Example], results: Sequence[TaskResult], input_name: str = "text"
+) -> list[list[str]]:
+    """A table: input, label, prediction and its probability."""
+    rows = [
+        (example.source, example.target, each.text, f"{math.exp(each.log_probability):.4f}")
+        for example, each in zip(examples, results, strict=True)
+    ]
+    return [[input_name, "label", "prediction", "probability"], *([one_line(cell) for cell in row] for row in rows)]
+
+
+def source_tokenizer(recipe: Any, texts: Sequence[str], pretrained: StoredModel | None) -> Tokenizer:
+    """The tokenizer of the pretrained model, or one learned from texts."""
+    if pretrained is not None:
+        return pretrained.tokenizers.source
+    return train_tokenizer(recipe.source.tokenizer, texts)

@@ -1,0 +1,255 @@
+"""A task: everything that belongs to one thing that models are trained for, from the files to the scores.
+
+Reading files, learning vocabularies, datasets and batches, the model, its predictions and its evaluation are methods
+of one object. Each task is one file in this folder (`translate.py`, `tag.py`, ...), and `registry.py` lists them. The
+training loop, the run folder, `predict`, `eval`, the report and the explorer call these methods, and no code outside
+this folder decides by the type of settings or data which task it has.
+
+Two base classes carry all tasks: `generative.py` (predicting is decoding) and `encoder_only.py` (one forward pass gives
+all outputs).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from seq2see.core.batch import Batch
+from seq2see.core.errors import UserError
+from seq2see.core.settings import Settings
+from seq2see.data.examples import Example
+from seq2see.data.readers.data_report import DataReport
+from seq2see.models.build import build_model
+from seq2see.models.settings import ModelSettings
+from seq2see.tasks.model import Model
+from seq2see.tasks.model_folder import StoredModel
+from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.recipe import Recipe
+
+Splits = Mapping[str, Sequence[Example]]
+SplitProgress = Callable[[str, int], Any]
+"""Receives a split, and the number of its examples processed since the last call."""
+DEVELOPMENT_SPLITS = ("train", "valid")
+"""Splits without test scores, as long as there are other splits."""
+InputKind = Literal["text", "image", "video", "series"]
+Comparison = Literal["outputs", "decisions", "perplexity", "errors"]
+
+
+BatchAt = Callable[[int], Batch]
+"""The batch of a step; the first is step 1."""
+Capture = Callable[[Callable[..., Batch]], Callable[..., Batch]]
+"""Receives a function of tensors, and returns an equal one."""
+
+
+def plain(function: Callable[..., Batch]) -> Callable[..., Batch]:
+    """The function itself."""
+    return function
+
+
+@dataclass
+class Evaluation:
+    """The result of an evaluation: scores, tables and figures as plain data, for the run folder and the report."""
+
+    scores: dict[str, Any] = field(default_factory=dict)
+    """The content of `scores.json`: for each split its scores, and scores of the whole run."""
+    tables: dict[str, list[list[str]]] = field(default_factory=dict)
+    """Rows of text by file name, the header first: `test` becomes `eval/test.tsv`."""
+    documents: dict[str, Any] = field(default_factory=dict)
+    """JSON by file name: `token_losses` becomes `eval/token_losses.json`."""
+    figures: dict[str, Callable[[Path], Any] | None] = field(default_factory=dict)
+    """Functions that draw a figure to a path, by path in the run folder; None removes that of an earlier evaluation."""
+
+
+@dataclass(frozen=True)
+class CountingStep:
+    """One step of a training that counts instead of computing gradients."""
+
+    step: int
+    module: nn.Module
+    metrics: dict[str, float]
+    tokens: int
+    """The number of tokens that were counted."""
+    message: str
+    documents: dict[str, Any]
+    """JSON for the run folder, by file name."""
+
+
+class Task(ABC):
+    """What a model is trained for: the data, the model, its predictions and its evaluation."""
+
+    name: ClassVar[str]
+    """The word of the command line, of the page and of the documentation."""
+    recipe: ClassVar[type[Recipe]]
+    """The type of its recipes: the settings that this task has."""
+    model_settings: ClassVar[type[ModelSettings]] = ModelSettings
+    """The type of the settings of its models."""
+    input_kind: ClassVar[InputKind] = "text"
+    """What a prediction is made from."""
+    generates: ClassVar[bool] = False
+    """Whether a prediction is decoded token by token, so that there is a choice of engines."""
+    comparison: ClassVar[Comparison] = "decisions"
+    """How two runs are compared: their outputs, decisions, perplexities or forecast errors."""
+    unit: ClassVar[str] = "tok"
+    """The unit of the training speed."""
+
+    # --- from files to batches ---
+
+    @abstractmethod
+    def corpus(self, paths: tuple[str, ...]) -> Settings:
+        """The corpus of the user's own files."""
+
+    def with_data(self, recipe: Recipe, paths: tuple[str, ...]) -> Recipe:
+        """A recipe with the user's own files as its corpus."""
+        return recipe.model_copy(update={"corpus": self.corpus(paths)})
+
+    def read(self, recipe: Any) -> tuple[Splits, list[DataReport]]:
+        """The splits of the corpus, and the data reports of user files."""
+        corpus = recipe.corpus
+        return corpus.read() if hasattr(corpus, "read") else (corpus.splits(), [])
+
+    def evaluation_examples(self, recipe: Any) -> Sequence[Example]:
+        """The examples that a run is evaluated on: the test split, or without one the validation split."""
+        if "size" in type(recipe.corpus).model_fields:
+            # A generated corpus: the test split does not depend on the size of the training split.
+            recipe = recipe.model_copy(update={"corpus": recipe.corpus.model_copy(update={"size": 1})})
+        splits, _ = self.read(recipe)
+        return splits.get("test") or splits["valid"]
+
+    @abstractmethod
+    def fit(self, recipe: Any, train: Sequence[Example], pretrained: StoredModel | None = None) -> Tokenizers:
+        """Learn the tokenizers (vocabularies, labels, scales) from the training examples, or take pretrained ones."""
+
+    @abstractmethod
+    def dataset(self, recipe: Any, tokenizers: Tokenizers, examples: Sequence[Example]) -> Any:
+        """Encode examples as a dataset with lengths, batches and warnings."""
+
+    @abstractmethod
+    def batches(self, recipe: Any, dataset: Any, full: bool = False, capture: Capture = plain) -> BatchAt:
+        """The batch of every step (the first is step 1): a function of the recipe and the data only.
+
+        With `full`, all batches of a bucket are padded to one shape, as CUDA graphs need. `capture` may replace a
+        function of tensors that runs at every step, such as augmentation, by a faster one with equal results.
+        """
+
+    def check_dataset(self, recipe: Any, dataset: Any) -> None:  # noqa: B027  # most tasks accept any size
+        """Raise an error for data that are too small for training, before a run folder is created."""
+
+    @abstractmethod
+    def summary(self, recipe: Any, tokenizers: Tokenizers, splits: Splits) -> str:
+        """One line about the data: the sizes of splits and vocabularies."""
+
+    def batch_figure(self, batch: Batch, dataset: Any) -> Callable[[Path], Any] | None:
+        """A function that draws the inputs of the first step; None for inputs that are no images."""
+        return None
+
+    def describe_examples(self, dataset: Any, examples: Sequence[Example], indices: Sequence[int]) -> tuple[str, str]:
+        """The unit of the examples of a batch, and the names of some of them, for an error message."""
+        named = [examples[index] for index in indices]
+        return "examples", "; ".join(f"{each.location or 'example'} {each.source[:40]!r}" for each in named)
+
+    # --- the model ---
+
+    def build(self, settings: ModelSettings, tokenizers: Tokenizers) -> nn.Module:
+        """The model with these settings; its weights are initialized by the caller."""
+        return build_model(settings, *tokenizers.sizes)
+
+    def describe(self, recipe: Any, module: nn.Module) -> str:
+        """One line about the model: its parts, and the number of its weights."""
+        kinds = [part.kind for part in (recipe.slot("encoder"), recipe.slot("decoder")) if part is not None]
+        weights = sum(weight.numel() for weight in module.parameters())  # a tied weight counts once
+        return f"{' → '.join(kinds)}, {weights:,} weights"
+
+    def count(self, recipe: Any, train: Any, valid: Any) -> Iterator[CountingStep] | None:
+        """The steps of a training that counts; None for models that are trained by gradient descent."""
+        return None
+
+    @abstractmethod
+    def validate(self, module: nn.Module, valid: Any, check: Callable[[], Any]) -> tuple[float, dict[str, float]]:
+        """The loss and other metrics on the validation set during training; `check` raises an error to stop."""
+
+    @abstractmethod
+    def samples(self, dataset: Any, examples: Sequence[Example], count: int) -> Sequence[Example]:
+        """A few validation examples for the sample tables: inputs as a user types them, and their references."""
+
+    def sample_outputs(self, model: Any, examples: Any, should_stop: Callable[[], bool]) -> list[str]:
+        """The outputs of the model for these samples."""
+        return [each.text for each in model.predict(self.inputs(examples))]
+
+    # --- predictions and scores ---
+
+    @abstractmethod
+    def open(self, stored: StoredModel, engine: Any) -> Model:
+        """The Python interface of a model of this task; `engine` decodes, if the task is generative."""
+
+    def inputs(self, examples: Any) -> list[Any]:
+        """The inputs of examples, as `predict` accepts them."""
+        return [example.source for example in examples]
+
+    def decisions(self, truth: str, prediction: str) -> list[tuple[str, str]]:
+        """(truth, prediction) of each decision of a row of a table of predictions."""
+        return [(truth, prediction)]
+
+    def size(self, splits: Splits) -> int:
+        """The total of the counts that `evaluate` reports to `on_progress`."""
+        return sum(len(examples) for name, examples in splits.items() if name not in DEVELOPMENT_SPLITS)
+
+    def adapt(self, recipe: Any, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """The recipe for an evaluation with other settings, which are removed from `settings`; and what to report."""
+        return recipe, {}
+
+    @abstractmethod
+    def evaluate(
+        self, model: Any, recipe: Any, splits: Splits, on_progress: SplitProgress, settings: dict[str, Any]
+    ) -> Evaluation:
+        """Predict the test splits and compute the scores."""
+
+
+@dataclass(frozen=True)
+class EncodedInput:
+    """A text as token ids, or an image as pixels."""
+
+    text: str
+    ids: list[int]
+    """Token ids, including <bos> and <eos>."""
+    truncated: bool
+    word_ids: list[int] = field(default_factory=list)
+    """The word index of each token, for models with word embeddings or tags (see `WordSequences`)."""
+    warnings: tuple[str, ...] = ()
+    """Warnings about the text, for example unknown characters."""
+    pixels: NDArray[np.uint8] | None = None
+    """Image: (channel, height, width), `text` is its file name; video: (frame, channel, height, width)."""
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """The batching key: texts are batched with texts of similar length, images with images of equal size."""
+        return (len(self.ids),) if self.pixels is None else self.pixels.shape
+
+
+@contextmanager
+def error_context(indices: Sequence[int] | None, index: int) -> Iterator[None]:
+    """Add the line number to an error of one text, if texts are lines with `indices`."""
+    try:
+        yield
+    except UserError as error:
+        if error.location or indices is None:  # the error of an image has a location
+            raise
+        raise UserError(error.message, location=f"line {indices[index] + 1}", hint=error.hint) from None
+
+
+def one_line(text: str) -> str:
+    """A text as a cell of a table: tabs and line breaks are replaced by spaces."""
+    return text.replace("\t", " ").replace("\n", " ").replace("\r", " ")
+
+
+def split_sizes(splits: Splits, size: Callable[[Example], int] | None = None) -> str:
+    """The sizes of the splits: the number of examples, or the sum of their sizes."""
+    sizes = {name: sum(map(size, examples)) if size else len(examples) for name, examples in splits.items()}
+    return ", ".join(f"{name} {count:,}" for name, count in sizes.items())
