@@ -154,13 +154,13 @@ def measure(models: Sequence[str], engines: Sequence[str], repeats: int) -> list
 
 def precision_cost(name: str) -> list[dict[str, Any]]:
     """The scores of a trained run on its test set, decoded in each precision."""
-    from seq2see.tasks.generative import score_outputs
-    from seq2see.runs.prepare import read_corpus
-    from seq2see.runs.run_folder import find_run
     from seq2see.runs.load import load
+    from seq2see.runs.run_folder import find_run
+    from seq2see.tasks.generative import score_outputs
+    from seq2see.tasks.registry import task_of
 
     model, chosen = load(name), find_run(name).recipe()
-    corpus, _ = read_corpus(chosen)
+    corpus, _ = task_of(chosen).read(chosen)
     examples, rows, first = corpus["test"], [], []
     for precision in ("float32", "bf16", "int8"):
         began = time.perf_counter()
@@ -169,7 +169,7 @@ def precision_cost(name: str) -> list[dict[str, Any]]:
         texts = [each.text for each in found]
         first = first or texts
         scores = score_outputs(
-            chosen, [each.target for each in examples], texts, [each.all_references for each in examples]
+            chosen.metrics, [each.target for each in examples], texts, [each.all_references for each in examples]
         )
         same = 100 * sum(one == other for one, other in zip(texts, first, strict=True)) / len(texts)
         rows.append({

@@ -35,6 +35,7 @@ from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 
 RESULTS = Path(__file__).parent / "results" / "decode_gpu.json"
 VOCABULARY, TIMES, NEW = 32_000, 32, 32
@@ -55,7 +56,9 @@ def model() -> StoredModel:
         encoder=stack, decoder=stack, source=Text(**text), target=TextTarget(**text, vocabulary="shared")
     )
     module = fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1).eval()
-    config = ModelConfig(name="random", step=0, model=settings, decoding=Decoding(max_new_tokens=NEW))
+    config = ModelConfig(
+        task=pretrained_task(settings), name="random", step=0, model=settings, decoding=Decoding(max_new_tokens=NEW)
+    )
     return StoredModel(config=config, module=module, tokenizers=Tokenizers(words, words))
 
 

@@ -27,14 +27,14 @@ from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.models.convolutional import TextCNNSettings
 from seq2see.models.settings import TokenEmbeddingSettings
 from seq2see.recipes.registry import recipe
+from seq2see.runs.load import read_model
 from seq2see.runs.prepare import prepare
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import batches, new_trainer, train_recipe
 from seq2see.tasks.classify_text import ClassifyText
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.runs.load import read_model
-from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.encoder_only import predict_all
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.tasks.recipe import Recipe
 
 RESULTS = Path(__file__).parent / "results" / "embeddings.json"
 SIZES, SEEDS = (100, 400), (1, 2, 3)

@@ -23,10 +23,10 @@ from typing import Any
 from seq2see.api import resolve
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
+from seq2see.runs.load import load
 from seq2see.runs.terminal import Terminal
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.model import Model
-from seq2see.runs.load import load
 
 RESULTS = Path(__file__).parent / "results" / "families.json"
 LETTERS, CAPITALS = "abcdefgh", "ABCDEFGH"
@@ -72,7 +72,7 @@ def train_models(folder: Path, halves: Sequence[str]) -> dict[str, Model]:
 
 def first_letter(model: Model, half: str) -> bool | None:
     """Whether the masked first letter is predicted; GPT predicts it without any context."""
-    if not model.config.model.generates:
+    if not model.task.generates:
         return model(f"\n[MASK]{half[1:]}.{half[::-1]}\n").candidates[0][0].text == half[0]
     if model.has_source:
         return None
@@ -81,14 +81,14 @@ def first_letter(model: Model, half: str) -> bool | None:
 
 def continuation(model: Model, half: str) -> bool | None:
     """Whether the second half is generated, with its end; None for BERT, which needs the length as input."""
-    if not model.config.model.generates or model.has_source:
+    if not model.task.generates or model.has_source:
         return None
     return model(f"\n{half}.", max_new_tokens=9).text.startswith(f"\n{half}.{half[::-1]}\n")
 
 
 def transliteration(model: Model, half: str) -> bool | None:
     """Whether the reversed half is generated in the other alphabet."""
-    return model(half).text == backwards(half) if model.config.model.generates and model.has_source else None
+    return model(half).text == backwards(half) if model.task.generates and model.has_source else None
 
 
 TASKS: dict[str, Callable[[Model, str], bool | None]] = {

@@ -41,6 +41,7 @@ from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSet
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 from seq2see.training.objectives import NextToken
 
 RESULTS = Path(__file__).parent / "results" / "gpt2_gpu.json"
@@ -140,7 +141,9 @@ def generation() -> list[dict[str, Any]]:
 
     words = train_tokenizer(WordLevel(), [" ".join(f"w{number}" for number in range(VOCABULARY - 4))])
     module = fresh().eval()
-    config = ModelConfig(name="random", step=0, model=settings(), decoding=Decoding(max_new_tokens=NEW))
+    config = ModelConfig(
+        task=pretrained_task(settings()), name="random", step=0, model=settings(), decoding=Decoding(max_new_tokens=NEW)
+    )
     prompt = torch.randint(4, VOCABULARY, (1, PROMPT), generator=torch.Generator().manual_seed(2)).cuda()
     input_ids = torch.cat([torch.ones_like(prompt[:, :1]), prompt], dim=1)  # <bos> is 1 on both sides
     with tempfile.TemporaryDirectory() as folder:

@@ -21,7 +21,7 @@ from rows import run_command_or_collect
 from seq2see.core.files import write_json
 from seq2see.metrics.bleu import corpus_bleu_tokenized
 from seq2see.recipes.registry import recipe
-from seq2see.runs.prepare import read_corpus
+from seq2see.tasks.registry import task_of
 
 RESULTS = Path(__file__).parent / "results" / "multi30k.json"
 COMMAND = "python benchmarks/multi30k.py"
@@ -37,7 +37,7 @@ LADDER = (
 
 def gather(folder: Path, results: Path) -> None:
     """Combine all rows of a folder into one results file; scores that need another package are computed here."""
-    splits, _ = read_corpus(recipe(LADDER[0]))
+    splits, _ = task_of(recipe(LADDER[0])).read(recipe(LADDER[0]))
     corpus = {
         split: Corpus([each.source for each in splits[split]], [each.target for each in splits[split]])
         for split in ("valid", "test")

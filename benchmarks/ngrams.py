@@ -32,8 +32,8 @@ from seq2see.metrics.zipf import zipf_slope
 from seq2see.models.ngram_lm import MAX_ORDER
 from seq2see.recipes.registry import recipe
 from seq2see.tasks.ngram import frequencies, ngram_loss, ngram_model
-from seq2see.runs.prepare import encode, learn_tokenizers
 from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import task_of
 from seq2see.training.ngram_smoothing import SMOOTHINGS
 
 RESULTS = Path(__file__).parent / "results" / "ngrams.json"
@@ -49,8 +49,8 @@ Row = dict[str, Any]
 def training_ngrams(chosen: Recipe, split: str) -> tuple[TextDataset, list[NgramCounts], TextDataset]:
     """The training text, its n-grams, and the text of the evaluation."""
     splits = chosen.corpus.splits()
-    tokenizers = learn_tokenizers(chosen, splits["train"])
-    train, test = (encode(chosen, tokenizers, splits[name]) for name in ("train", split))
+    tokenizers = task_of(chosen).fit(chosen, splits["train"])
+    train, test = (task_of(chosen).dataset(chosen, tokenizers, splits[name]) for name in ("train", split))
     assert isinstance(train, TextDataset)
     assert isinstance(test, TextDataset)
     return train, list(count_ngrams(train.ids, len(train.tokenizer), MAX_ORDER)), test

@@ -17,8 +17,8 @@ from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.recipes.registry import RECIPES, recipe
 from seq2see.runs.evaluate import evaluate
-from seq2see.runs.train import train_recipe
 from seq2see.runs.load import load
+from seq2see.runs.train import train_recipe
 
 RESULTS = Path(__file__).parent / "results" / "pocket.json"
 SPLITS = ("test", "pairs", "roles", "length")

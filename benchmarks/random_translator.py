@@ -26,9 +26,9 @@ from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.recipes.registry import recipe
-from seq2see.runs.prepare import read_corpus
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task, task_of
 
 MAX_NEW_TOKENS, MEAN_LENGTH = 64, 25
 """The maximum and the mean number of tokens of an output."""
@@ -53,9 +53,9 @@ SHAPES = {"base": Shape(512, 6, 8, 32_000), "small": Shape(256, 3, 4, 8_000), "t
 def sentences(count: int, vocabulary: int) -> list[list[int]]:
     """English sentences of Multi30k (of the pocket world, if that is not there) as numbers, with <eos>."""
     try:
-        splits, _ = read_corpus(recipe("multi30k-transformer"))
+        splits, _ = task_of(recipe("multi30k-transformer")).read(recipe("multi30k-transformer"))
     except UserError:
-        splits, _ = read_corpus(recipe("pocket-transformer"))
+        splits, _ = task_of(recipe("pocket-transformer")).read(recipe("pocket-transformer"))
     id_of_word: dict[str, int] = {}
     found = []
     for example in splits["test"][:count]:
@@ -81,7 +81,11 @@ def make(name: str) -> StoredModel:
     module = fresh_model(settings, (shape.vocabulary, shape.vocabulary), "xavier", seed=1).eval()
     fit_eos(module, sentences(64, shape.vocabulary))
     config = ModelConfig(
-        name=f"random-{name}", step=0, model=settings, decoding=Decoding(max_new_tokens=MAX_NEW_TOKENS)
+        task=pretrained_task(settings),
+        name=f"random-{name}",
+        step=0,
+        model=settings,
+        decoding=Decoding(max_new_tokens=MAX_NEW_TOKENS),
     )
     return StoredModel(config=config, module=module, tokenizers=Tokenizers(words, words))
 

@@ -19,17 +19,15 @@ from seq2see.api import resolve
 from seq2see.core.devices import describe_machine
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
-from seq2see.models.ngram_lm import NgramSettings
-from seq2see.models.settings import Series
-from seq2see.runs.evaluate import evaluate, inputs_of, test_size
-from seq2see.tasks.generative import score_outputs
-from seq2see.runs.prepare import encode, read_corpus
+from seq2see.runs.evaluate import evaluate, test_size
+from seq2see.runs.load import load
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.terminal import Terminal
 from seq2see.runs.train import count_weights, train_recipe
+from seq2see.tasks.generative import score_outputs
 from seq2see.tasks.model import Model
-from seq2see.runs.load import load
 from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import task_of
 from seq2see.tasks.teacher_forcing import evaluate_teacher_forced
 from seq2see.training.metrics_logger import read_metrics
 
@@ -84,13 +82,13 @@ def make_row(request: Row, out: Path) -> Row:
 def score_row(request: Row, run: RunFolder, training_time: Mapping[str, float]) -> Row:
     """Evaluate a finished run on valid and test; the training time is passed, or read from the run's metrics log."""
     model, recipe = load(run.path), run.recipe()
-    if isinstance(recipe.target, Series):
+    if model.task.input_kind == "series":
         raise UserError("A series has no row here.", hint="`python benchmarks/series.py` measures series.")
     metrics = {**_seconds(run), **training_time}
-    if not isinstance(recipe.decoder, NgramSettings):  # an n-gram model has no weights and no training steps
+    if model.task.name != "ngram":  # an n-gram model has no weights and no training steps
         metrics |= {"steps": model.config.step, "weights": count_weights(model.module)}
     row = Row(request.recipe, request.seed, request.label, request.overrides, metrics, environment=_trained_on(run))
-    if recipe.generates and recipe.source is not None:
+    if model.task.comparison == "outputs":
         _translate(row, model, recipe)
     else:
         row.metrics.update(_evaluate_valid(model, recipe))
@@ -115,26 +113,26 @@ def _trained_on(run: RunFolder) -> dict[str, Any]:
 
 def _translate(row: Row, model: Model, recipe: Recipe) -> None:
     """Translate or caption valid and test, and score the outputs, which are stored in the row."""
-    corpus, _ = read_corpus(recipe)
+    corpus, _ = task_of(recipe).read(recipe)
     for split in SPLITS:
         began = time.monotonic()
-        predictions = model.predict(inputs_of(corpus[split]))
+        predictions = model.predict(model.task.inputs(corpus[split]))
         row.metrics[f"{split}_decoding_seconds"] = round(time.monotonic() - began, 1)
         row.outputs[split] = [prediction.text for prediction in predictions]
         references = [each.target for each in corpus[split]]
         all_references = [each.all_references for each in corpus[split]]
-        scores = score_outputs(recipe, references, row.outputs[split], all_references)
+        scores = score_outputs(recipe.slot("metrics"), references, row.outputs[split], all_references)
         row.metrics.update({f"{split}_{name}": value for name, value in _values(scores)})
         row.signatures.update({name: score["signature"] for name, score in scores.items() if _is_signed(score)})
 
 
 def _evaluate_valid(model: Model, recipe: Recipe) -> dict[str, float]:
     """The validation metrics of the stored model, which may be the best or an average of checkpoints."""
-    corpus, _ = read_corpus(recipe)
-    valid = encode(recipe, model.tokenizers, corpus["valid"])
+    corpus, _ = task_of(recipe).read(recipe)
+    valid = task_of(recipe).dataset(recipe, model.tokenizers, corpus["valid"])
     perplexity, accuracy = evaluate_teacher_forced(model.module, valid)
     metrics = {"valid_loss": perplexity.loss / perplexity.count, "valid_accuracy": 100 * accuracy.value}
-    if recipe.generates:
+    if model.task.generates:
         metrics |= {"valid_perplexity": perplexity.value, "valid_bits_per_character": perplexity.bits_per_character}
     return metrics
 

@@ -56,8 +56,8 @@ def time_decoding(shape: str, count: int, configuration: str) -> float:
 
     from seq2see.core.worker_pool import ThreadLayout, WorkerPool
     from seq2see.decoding.settings import Decoding
-    from seq2see.tasks.generation import GenerationRequest
     from seq2see.runs.engines import TorchEngine
+    from seq2see.tasks.generation import GenerationRequest
 
     kind, workers, _, threads = configuration.split()
     torch.set_num_threads(int(threads))

@@ -22,6 +22,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import open_model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 from seq2see.tasks.tracing import trace_batch
 
 TEXTS = {"recurrent": "红猫", "transformer": "红猫", "gpt": "the cat sat 猫", "bert": "the [MASK] sat", "vit": ""}
@@ -187,7 +188,9 @@ def gpt_run(positions: str) -> OpenRun:
     settings = ModelSettings(target=TextTarget(embedding=embedding, max_tokens=64), decoder=stack)
     tokenizer = train_tokenizer(Characters(), ["我有一支笔"])
     module = fresh_model(settings, (len(tokenizer), len(tokenizer)), "xavier", seed=1).eval()
-    config = ModelConfig(name="gpt", step=1, model=settings, decoding=Decoding(max_new_tokens=8))
+    config = ModelConfig(
+        task=pretrained_task(settings), name="gpt", step=1, model=settings, decoding=Decoding(max_new_tokens=8)
+    )
     run = OpenRun("r1", positions, None, Path())
     run.model = open_model(StoredModel(config, module, Tokenizers(tokenizer, tokenizer)))
     return run

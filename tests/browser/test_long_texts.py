@@ -19,10 +19,11 @@ from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.model import Model
 from seq2see.runs.load import open_model
+from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 
 TEXT = ("我有一支笔，你有两本书。" * 84)[:999]
 COMPARED = 980
@@ -45,7 +46,9 @@ def long_text_model() -> Model:
     )
     tokenizer = train_tokenizer(Characters(), [TEXT])
     module = fresh_model(settings, (len(tokenizer), len(tokenizer)), "xavier", seed=1).eval()
-    config = ModelConfig(name="long", step=1, model=settings, decoding=Decoding(max_new_tokens=8))
+    config = ModelConfig(
+        task=pretrained_task(settings), name="long", step=1, model=settings, decoding=Decoding(max_new_tokens=8)
+    )
     return open_model(StoredModel(config, module, Tokenizers(tokenizer, tokenizer)))
 
 

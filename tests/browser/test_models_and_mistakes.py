@@ -14,9 +14,9 @@ from seq2see.explorer.inputs import example_of
 from seq2see.explorer.routes import ROUTES
 from seq2see.inspection.module_summary import summarize_modules
 from seq2see.layers.attention import CrossAttention
+from seq2see.runs.load import read_model
 from seq2see.runs.run_folder import read_scores
 from seq2see.runs.word_embeddings import WordEmbeddings
-from seq2see.runs.load import read_model
 
 
 def embeddings_of(runs, name: str) -> WordEmbeddings:

@@ -30,8 +30,8 @@ from seq2see.models.settings import (
     Text,
     TextTarget,
 )
-from seq2see.tasks.model import Model
 from seq2see.runs.load import open_model
+from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
 

@@ -27,10 +27,11 @@ from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.resnet_encoder import PixelEmbeddingSettings, ResNetSettings
 from seq2see.models.settings import ImageLabel, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.reordering import without_position_embeddings
 from seq2see.runs.load import open_model
+from seq2see.runs.reordering import without_position_embeddings
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 
 LABELS = ("star", "月亮", "ring")
 STACK = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)
@@ -58,7 +59,9 @@ def workspace() -> Workspace:
         with torch.no_grad():
             for weight in module.parameters():
                 weight += 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(1))
-        config = ModelConfig(name=id, step=1, model=settings, decoding=Decoding(max_new_tokens=6))
+        config = ModelConfig(
+            task=pretrained_task(settings), name=id, step=1, model=settings, decoding=Decoding(max_new_tokens=6)
+        )
         runs[id] = OpenRun(id, id, None, Path(id))
         runs[id].__dict__["model"] = open_model(StoredModel(config, module, tokenizers))
     return Workspace(runs)

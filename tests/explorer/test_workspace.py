@@ -13,6 +13,7 @@ from seq2see.core.errors import UserError
 from seq2see.data.examples import ImageExamples
 from seq2see.explorer import workspace as module
 from seq2see.explorer.workspace import OpenRun, Workspace
+from seq2see.tasks.classify_image import ClassifyImage
 
 
 def test_a_damaged_model_is_an_error_when_the_workspace_is_opened(tmp_path):
@@ -28,7 +29,7 @@ def test_pretrained_weights_have_no_recipe():
 def test_images_are_named_by_their_folder_and_file(tmp_path, monkeypatch):
     pixels = np.zeros((1, 8, 8, 3), np.uint8)
     examples = ImageExamples(pixels, ("cat",), (str(tmp_path / "photos" / "cat" / "3.png"),))
-    monkeypatch.setattr(module, "evaluation_examples", lambda recipe: examples)
+    monkeypatch.setattr(ClassifyImage, "evaluation_examples", lambda task, recipe: examples)
     run = OpenRun("r1", "run", unfinished_run(tmp_path / "run", "classify-image"), tmp_path)
     assert [example.source for example in run.test_examples] == ["cat/3.png"]
 

@@ -15,10 +15,11 @@ from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import MaskedTokensTarget, ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.model import Model
 from seq2see.runs.load import open_model
+from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 
 LETTERS = "我有一支笔你两本书他们的了不是这那就也还说到在人个大中上来和国地为时会可以学 abcdefg。，"
 SOURCE = "我有两本书"
@@ -56,7 +57,9 @@ def text_model(name: str) -> Model:
     with torch.no_grad():
         for weight in module.parameters():
             weight += 0.2 * torch.randn(weight.shape, generator=random)
-    config = ModelConfig(name=name, step=1, model=SHAPES[name], decoding=Decoding(max_new_tokens=8))
+    config = ModelConfig(
+        task=pretrained_task(SHAPES[name]), name=name, step=1, model=SHAPES[name], decoding=Decoding(max_new_tokens=8)
+    )
     return open_model(StoredModel(config, module, Tokenizers(tokenizer, tokenizer)))
 
 

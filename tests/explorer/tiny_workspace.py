@@ -33,11 +33,12 @@ from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings, V
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ImageLabel, ModelSettings, Series, TextTarget
 from seq2see.recipes.registry import recipe
+from seq2see.runs.load import open_model
 from seq2see.runs.run_folder import RunFolder
 from seq2see.tasks.model import Model
-from seq2see.runs.load import open_model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE, IMAGE_PROCESSOR = ImageSource(image_size=8, embedding=PatchEmbeddingSettings(size=4)), ImageProcessor(8, 3)
@@ -82,7 +83,9 @@ def series_model() -> Model:
 def random_model(name: str, settings: ModelSettings, tokenizers: Tokenizers) -> Model:
     """A model with these settings and random weights."""
     module = fresh_model(settings, tokenizers.sizes, "xavier", seed=3).eval()
-    config = ModelConfig(name=name, step=1, model=settings, decoding=Decoding(max_new_tokens=8))
+    config = ModelConfig(
+        task=pretrained_task(settings), name=name, step=1, model=settings, decoding=Decoding(max_new_tokens=8)
+    )
     return open_model(StoredModel(config, module, tokenizers))
 
 

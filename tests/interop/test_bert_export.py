@@ -22,11 +22,10 @@ from seq2see.interop.formats import FORMATS
 from seq2see.interop.hugging_face_encoders import bert_layout, write_bert
 from seq2see.models.build import fresh_model
 from seq2see.recipes.registry import recipe
-from seq2see.tasks.encoder_only import Predictor
-from seq2see.runs.load import load
+from seq2see.runs.load import load, open_model, read_model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.runs.load import read_model
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 
 TEXTS = ["the cat sat on the mat. ", "我有一支笔，你有一本书。", "def f(x): return x + 1\n"] * 20
 READ = ["the cat", "我有一支笔，你有一本书。 the mat", "x"]
@@ -57,7 +56,9 @@ def random_encoder_model(case: str, kind: str = "bpe") -> StoredModel:
     with torch.no_grad():
         for weight in module.parameters():
             weight += 0.2 * torch.randn(weight.shape, generator=random)
-    config = ModelConfig(name=case, step=1, model=settings, decoding=Decoding(max_new_tokens=1, top_k=5))
+    config = ModelConfig(
+        task=pretrained_task(settings), name=case, step=1, model=settings, decoding=Decoding(max_new_tokens=1, top_k=5)
+    )
     return StoredModel(config, module.eval(), tokenizers)
 
 
@@ -103,10 +104,10 @@ def test_masks_are_tokenized_alike(tmp_path):
     stored = random_encoder_model("fill-bert")
     write_bert(stored, tmp_path / "hf")
     text = "the [MASK] sat on[MASK] mat"
-    actual, back = Predictor(stored), load(tmp_path / "hf")
-    ids = actual.task.preprocess(stored, text).ids
+    actual, back = open_model(stored), load(tmp_path / "hf")
+    ids = actual.task.encode(stored, text).ids
     assert AutoTokenizer.from_pretrained(tmp_path / "hf")(text)["input_ids"] == ids
-    assert back.task.preprocess(back.stored, text).ids == ids
+    assert back.task.encode(back.stored, text).ids == ids
     assert ids.count(stored.tokenizers.source.mask_id) == 2
     for first, second in zip(actual(text).candidates, back(text).candidates, strict=True):
         assert [choice.text for choice in first] == [choice.text for choice in second]

@@ -25,11 +25,10 @@ from seq2see.interop.hugging_face_causal import causal_layout, write_causal
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings
 from seq2see.recipes.registry import recipe
-from seq2see.tasks.model import Model
-from seq2see.runs.load import load
+from seq2see.runs.load import load, open_model, read_model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
-from seq2see.runs.load import read_model
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 
 TEXTS = ["the cat sat on the mat. ", "我有一支笔，你有一本书。", "def f(x): return x + 1\n"] * 20
 KINDS = {
@@ -70,7 +69,7 @@ def random_language_model(case: str, kind: str = "characters", **decoding) -> St
         for weight in module.parameters():
             weight += 0.2 * torch.randn(weight.shape, generator=random)
     answers = Decoding(**{"max_new_tokens": 9} | decoding)
-    config = ModelConfig(name="random", step=1, model=settings, decoding=answers)
+    config = ModelConfig(task=pretrained_task(settings), name="random", step=1, model=settings, decoding=answers)
     return StoredModel(config, module.eval(), Tokenizers(both, both))
 
 
@@ -104,7 +103,7 @@ def test_answers_are_the_same_there_and_back_again(case, kind, tmp_path):
     write_causal(stored, tmp_path / "hf")
     reference, tokenizer = (each.from_pretrained(tmp_path / "hf") for each in (AutoModelForCausalLM, AutoTokenizer))
     texts = ["the cat", "我有一支笔，", "def f"]
-    actual = Model(stored).predict(texts)
+    actual = open_model(stored).predict(texts)
     read = tokenizer(texts, return_tensors="pt", padding=True)
     found = tokenizer.batch_decode(reference.generate(**read), skip_special_tokens=True)
     assert found == [each.text.replace("<unk>", "") for each in actual]  # they leave out what we show

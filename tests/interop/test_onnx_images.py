@@ -27,6 +27,7 @@ from seq2see.models.settings import EmbeddingTarget, ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 
 LABELS, SIDE = ("cat", "狗", "mat"), 12
 BLOCKS = TransformerSettings(width=16, depth=1, heads=2, activation="gelu")
@@ -56,7 +57,9 @@ def stored_model(shape: ModelSettings) -> StoredModel:
         for weight in module.parameters():
             weight.add_(torch.randn_like(weight) * 0.2)
         module.train()(batch_of(5, processor.channels))
-    config = ModelConfig(name="it", step=1, model=shape, decoding=Decoding(max_new_tokens=1))
+    config = ModelConfig(
+        task=pretrained_task(shape), name="it", step=1, model=shape, decoding=Decoding(max_new_tokens=1)
+    )
     return StoredModel(config, module.eval(), Tokenizers(processor, processor, LABELS))
 
 

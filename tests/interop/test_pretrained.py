@@ -22,10 +22,9 @@ from seq2see.metrics.accuracy import Accuracy
 from seq2see.metrics.perplexity import Perplexity
 from seq2see.runs import evaluate
 from seq2see.runs.evaluate import evaluate_texts
+from seq2see.runs.load import load, read_model
 from seq2see.tasks import teacher_forcing
-from seq2see.runs.load import load
 from seq2see.tasks.model_folder import fingerprint_of, write_model
-from seq2see.runs.load import read_model
 from seq2see.tasks.tracing import TextAttention
 
 

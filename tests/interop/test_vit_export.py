@@ -22,9 +22,10 @@ from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettings, ResNetSettings
 from seq2see.models.settings import ImageLabel, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.runs.load import read_model
+from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 
 LABELS = ("cat", "狗", "mat")
 BLOCKS = TransformerSettings(width=24, depth=2, heads=3, activation="gelu", mlp_ratio=1.5)
@@ -46,7 +47,9 @@ def stored_model(shape: ModelSettings) -> StoredModel:
     with torch.no_grad():
         for weight in module.parameters():
             weight.add_(torch.randn_like(weight) * 0.2)
-    config = ModelConfig(name="it", step=1, model=shape, decoding=Decoding(max_new_tokens=1))
+    config = ModelConfig(
+        task=pretrained_task(shape), name="it", step=1, model=shape, decoding=Decoding(max_new_tokens=1)
+    )
     return StoredModel(config, module, Tokenizers(processor, processor, LABELS))
 
 

@@ -24,6 +24,7 @@ from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbedd
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 from speedups import without_shape_checks
 
 SENTENCES = 200
@@ -65,7 +66,11 @@ def small_settings(both: Tokenizers, positions: str = "sinusoidal", head: str = 
 
 def stored_model(settings: ModelSettings, both: Tokenizers, module: nn.Module, **decoding) -> StoredModel:
     answers = Decoding(**{"max_new_tokens": 40} | decoding)
-    return StoredModel(ModelConfig(name="trained", step=1, model=settings, decoding=answers), module.eval(), both)
+    return StoredModel(
+        ModelConfig(task=pretrained_task(settings), name="trained", step=1, model=settings, decoding=answers),
+        module.eval(),
+        both,
+    )
 
 
 @cache

@@ -12,9 +12,10 @@ from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import Characters
 from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.decoding.settings import Decoding
-from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.runs.load import read_model
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
@@ -45,7 +46,9 @@ def tokenizers(shared: bool = False) -> Tokenizers:
 
 
 def stored_model(settings, module, shared: bool = False) -> StoredModel:
-    config = ModelConfig(name="tiny", step=7, model=settings, decoding=Decoding(max_new_tokens=9))
+    config = ModelConfig(
+        task=pretrained_task(settings), name="tiny", step=7, model=settings, decoding=Decoding(max_new_tokens=9)
+    )
     return StoredModel(config, module, tokenizers(shared))
 
 

@@ -13,8 +13,7 @@ from transformers import PreTrainedTokenizerFast
 from bert_folders import SHAPES, bert_folder
 from seq2see.core.batch import Batch, SequencePairs, Sequences, WordSequences
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
-from seq2see.runs.load import load
-from seq2see.runs.load import read_model
+from seq2see.runs.load import load, read_model
 
 # The third has the length of the longest row of the shape with fewest places.
 PROMPTS = ["the cat", "a dog ran after the mat, 1234!", "我有一支笔，你有一本书 Zoë Zoë ab ab ab", "?"]

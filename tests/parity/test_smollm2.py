@@ -18,8 +18,8 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.files import sha256
 from seq2see.data.tokenizers.tokenizer import BOS
 from seq2see.interop.gguf_file import GgufTensors
-from seq2see.tasks.model import Model
 from seq2see.runs.load import load
+from seq2see.tasks.model import Model
 
 gguf = pytest.importorskip("gguf")
 

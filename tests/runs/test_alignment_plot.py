@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -15,14 +17,15 @@ from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs.prepare import encode, learn_tokenizers
+from seq2see.runs.load import open_model
 from seq2see.runs.run_folder import RunFolder
-from seq2see.tasks.alignment_figure import draw_attention
+from seq2see.tasks.alignment_figure import alignment_figure
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import pretrained_task, task_of
 from seq2see.tasks.teacher_forcing import collect_attention
 from seq2see.tasks.tracing import TextAttention
+from seq2see.tasks.translate import TranslateRecipe
 
 LINKED = [
     Example(
@@ -44,21 +47,31 @@ def drawn(monkeypatch):
     return calls
 
 
-def recipe_with(**parts) -> Recipe:
+def recipe_with(**parts) -> TranslateRecipe:
     stack = TransformerSettings(width=12, depth=2, heads=3, dropout=0.0)
-    return Recipe(
+    return TranslateRecipe(
         name="tiny", corpus=PocketCorpus(), source=Text(tokenizer=Characters()),
         target=TextTarget(tokenizer=WordLevel()), decoding=Decoding(max_new_tokens=5),
         **{"encoder": stack, "decoder": stack, **parts},
     )  # fmt: skip
 
 
-def untrained(run: RunFolder, recipe: Recipe) -> Model:
+def untrained(run: RunFolder, recipe: TranslateRecipe) -> Model:
     run.recipe_file.write_text(recipe.toml(), encoding="utf-8")
-    tokenizers = learn_tokenizers(recipe, LINKED)
+    tokenizers = task_of(recipe).fit(recipe, LINKED)
     module = fresh_model(recipe.model, tokenizers.sizes, "xavier", 1).eval()
-    config = ModelConfig(name="tiny", step=1, model=recipe.model, decoding=recipe.decoding)
-    return Model(StoredModel(config, module, tokenizers))
+    config = ModelConfig(
+        task=pretrained_task(recipe.model), name="tiny", step=1, model=recipe.model, decoding=recipe.decoding
+    )
+    return open_model(StoredModel(config, module, tokenizers))
+
+
+def draw_attention(run: RunFolder, model: Model, examples, selection=None) -> Path | None:
+    recipe, path = run.recipe(), run.path / "attention" / "alignment.png"
+    figure = alignment_figure(
+        model, lambda each: model.task.dataset(recipe, model.tokenizers, [each]), examples, selection
+    )
+    return None if figure is None else figure(path) or path
 
 
 def test_with_gold_links_the_selected_heads_are_drawn_between_words(tmp_path, drawn):
@@ -73,7 +86,7 @@ def test_with_gold_links_the_selected_heads_are_drawn_between_words(tmp_path, dr
     assert alignments[0].target == ("I", "have", "pens")
     assert (alignments[0].links, alignments[0].possible) == (LINKED[0].sure_links, LINKED[0].possible_links)
     for example, alignment in zip(LINKED, alignments, strict=True):
-        pairs = encode(recipe, model.tokenizers, [example])
+        pairs = task_of(recipe).dataset(recipe, model.tokenizers, [example])
         words = word_attention(collect_attention(model.module, pairs, model.tokenizers)[0][0])
         assert np.allclose(alignment.weights, (words[1, 0] + words[1, 2]) / 2)
 

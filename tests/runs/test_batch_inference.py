@@ -20,9 +20,9 @@ from seq2see.data.readers.image_decoding import ImageError
 from seq2see.runs import output_file
 from seq2see.runs.batch_inference import InferenceOptions, Progress, StdoutWriter, predict_lines
 from seq2see.runs.input_lines import LARGEST_WINDOW, LineSource, line_windows, lines_of, lines_of_pipe, window_size
-from seq2see.tasks.task import error_context
 from seq2see.runs.output_file import OutputFile
 from seq2see.tasks.model import Output, Prediction
+from seq2see.tasks.task import error_context
 
 PROVENANCE = {"model": "abc", "decoding": {"num_beams": 1, "penalty": {"kind": "none"}}}
 

@@ -8,13 +8,15 @@ from seq2see.core.errors import UserError
 from seq2see.data.buckets import BucketSampler
 from seq2see.data.examples import Example
 from seq2see.data.packed import PackedSampler
-from seq2see.data.pair_dataset import NO_EXAMPLE
+from seq2see.data.pair_dataset import NO_EXAMPLE, PairDataset
+from seq2see.data.tokenizers.bpe_dropout import BPEDropoutDataset
 from seq2see.recipes.classify import classify_text
 from seq2see.recipes.tag import tag, tag_zh, ud_english_ewt
 from seq2see.recipes.translate import translate
-from seq2see.runs.prepare import PreparedData, bpe_dropout_pairs, encode, learn_tokenizers, prepare
+from seq2see.runs.prepare import PreparedData, prepare
 from seq2see.runs.train import batches
 from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import task_of
 
 WORDS = ["red", "house", "yellow", "garden", "window", "flower", "evening"]
 EXAMPLES = [
@@ -31,9 +33,15 @@ def recipe(source: float = 0.0, target: float = 0.0) -> Recipe:
 
 
 def prepared(recipe: Recipe) -> PreparedData:
-    tokenizers = learn_tokenizers(recipe, EXAMPLES)
-    pairs = encode(recipe, tokenizers, EXAMPLES)
+    tokenizers = task_of(recipe).fit(recipe, EXAMPLES)
+    pairs = task_of(recipe).dataset(recipe, tokenizers, EXAMPLES)
     return PreparedData({"train": EXAMPLES}, tokenizers, pairs, pairs, {}, [], {})
+
+
+def bpe_dropout_pairs(recipe: Recipe, pairs: PairDataset) -> BPEDropoutDataset:
+    tokenizers = {name: recipe.slot(name).tokenizer for name in ("source", "target")}
+    dropouts = {name: getattr(each, "dropout", 0.0) for name, each in tokenizers.items()}
+    return BPEDropoutDataset(pairs, dropouts, recipe.training.seed, packed=recipe.training.batches == "packed")
 
 
 def texts(batch: Batch) -> list[list[list[int]]]:

@@ -24,7 +24,7 @@ def test_data_are_read_and_weights_initialized_during_the_warmup_and_steps_start
 
     def prepare(recipe, log):
         order.append("read")
-        return SimpleNamespace(fingerprints={})
+        return SimpleNamespace(fingerprints={}, train=None, valid=None)
 
     def new_trainer(recipe, data):
         order.append("weights")
@@ -36,7 +36,6 @@ def test_data_are_read_and_weights_initialized_during_the_warmup_and_steps_start
 
     monkeypatch.setattr(train, "cuda_warmup", cache(lambda: run_in_background(warm_up)))
     monkeypatch.setattr(train, "prepare", prepare)
-    monkeypatch.setattr(train, "check_length", lambda recipe, data: None)
     monkeypatch.setattr(train, "_open_folder", lambda run, recipe, data: None)
     monkeypatch.setattr(train, "new_trainer", new_trainer)
     monkeypatch.setattr(train, "resume", resume)

@@ -18,9 +18,10 @@ from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbedd
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs import engines
 from seq2see.runs.engines import BATCH_SIZE, MIN_SOURCES, TorchEngine
-from seq2see.tasks.model import Model
+from seq2see.runs.load import open_model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 
 WORDS = [f"{first}{second}" for first in "bcdf" for second in "aeiou"]
 
@@ -38,7 +39,12 @@ def stored(members: int = 1) -> StoredModel:
         for model in models:
             model.head.project.bias[:4] = torch.tensor([-30.0, -30.0, -1.0, -30.0])  # as after training
     config = ModelConfig(
-        name="tiny", step=1, model=shape, decoding=Decoding(max_new_tokens=7), members=(shape,) * (members - 1)
+        task=pretrained_task(shape),
+        name="tiny",
+        step=1,
+        model=shape,
+        decoding=Decoding(max_new_tokens=7),
+        members=(shape,) * (members - 1),
     )
     return StoredModel(config, models[0] if members == 1 else Ensemble(models), Tokenizers(tokenizer, tokenizer))
 
@@ -65,28 +71,28 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 class TestOptimizedCopies:
     def test_a_few_sentences_are_decoded_by_the_plain_model(self, made: list[tuple[str, int]]):
-        model = Model(stored())
+        model = open_model(stored())
         model.predict(texts(MIN_SOURCES - 1))
         assert made == []
 
     def test_many_sentences_are_decoded_by_an_optimized_copy_which_is_cached(self, made: list[tuple[str, int]]):
-        model = Model(stored())
+        model = open_model(stored())
         model.predict(texts(MIN_SOURCES))
         model.predict(texts(MIN_SOURCES), num_beams=2)
         assert made == [("float32", 1)]
 
     def test_repeated_calls_get_an_optimized_copy_too(self, made: list[tuple[str, int]]):
-        model = Model(stored())
+        model = open_model(stored())
         for text in texts(MIN_SOURCES):
             model(text)
         assert made == [("float32", 1)]
 
     def test_the_first_part_of_a_large_batch_gets_one_at_once(self, made: list[tuple[str, int]]):
-        Model(stored()).predict(texts(2), large_batch=True)
+        open_model(stored()).predict(texts(2), large_batch=True)
         assert made == [("float32", 1)]
 
     def test_another_precision_needs_a_copy_from_the_first_sentence(self, made: list[tuple[str, int]]):
-        model = Model(stored())
+        model = open_model(stored())
         module = model.module
         model("ba be", precision="int8")
         model("ba be", precision="bf16")
@@ -96,7 +102,7 @@ class TestOptimizedCopies:
         assert all(weight.dtype == torch.float32 for weight in module.parameters())
 
     def test_a_streamed_output_has_the_requested_precision(self, made: list[tuple[str, int]]):
-        model = Model(stored())
+        model = open_model(stored())
         list(model.stream("ba ce"))
         assert made == []
         output = "".join(model.stream("ba ce", precision="bf16"))
@@ -104,11 +110,11 @@ class TestOptimizedCopies:
         assert output == model("ba ce", precision="bf16").text
 
     def test_copy_and_plain_model_give_the_same_outputs(self):
-        plain = Model(stored())
+        plain = open_model(stored())
         plain.engine.use_optimized = lambda request: False
         for settings in ({}, {"num_beams": 3}, {"do_sample": True, "seed": 5}):
             predictions = [
-                Model(stored()).predict(texts(150), large_batch=True, **settings),
+                open_model(stored()).predict(texts(150), large_batch=True, **settings),
                 plain.predict(texts(150), **settings),
             ]
             assert [each.text for each in predictions[0]] == [each.text for each in predictions[1]]
@@ -117,7 +123,7 @@ class TestOptimizedCopies:
             assert len({each.text for each in predictions[0]}) > 5
 
     def test_a_model_with_changed_weights_gets_a_new_copy(self, made: list[tuple[str, int]]):
-        model = Model(stored())
+        model = open_model(stored())
         before = model.predict(texts(40))
         with torch.no_grad():
             model.module.head.project.bias[7] += 100.0
@@ -127,7 +133,7 @@ class TestOptimizedCopies:
         assert all(set(each.text.split()) == {model.tokenizers.target.decode([7])} for each in after)
 
     def test_every_member_of_an_ensemble_gets_a_copy(self, made: list[tuple[str, int]]):
-        model = Model(stored(members=2))
+        model = open_model(stored(members=2))
         optimized = model.predict(texts(40))
         assert made == [("float32", 1)] * 2
         model.engine.use_optimized = lambda request: False
@@ -139,7 +145,7 @@ class TestWorkers:
     def test_outputs_do_not_depend_on_the_number_of_workers(self, native: bool, monkeypatch):
         monkeypatch.setattr(engines.TorchEngine, "_is_exact", lambda engine: native)
         monkeypatch.setattr(engines, "MIN_MEASURED_SOURCES", 500)
-        single, parallel = Model(stored()), Model(stored())
+        single, parallel = open_model(stored()), open_model(stored())
         single.engine.pool.cores, parallel.engine.pool.cores = 1, 3
         counts: list[int] = []
         sources = texts(9 * BATCH_SIZE + 5)
@@ -152,7 +158,7 @@ class TestWorkers:
 
     def test_with_fewer_than_a_thousand_sources_no_other_layout_is_measured(self, monkeypatch):
         monkeypatch.setattr(engines.TorchEngine, "_is_exact", lambda engine: True)
-        model = Model(stored())
+        model = open_model(stored())
         model.engine.pool.cores = 3
         for _ in range(3):
             model.predict(texts(999))
@@ -167,14 +173,14 @@ class TestWorkers:
             return decode(engine, model, request, batch)
 
         monkeypatch.setattr(TorchEngine, "_decode", record)
-        Model(stored()).predict(texts(3 * BATCH_SIZE))
+        open_model(stored()).predict(texts(3 * BATCH_SIZE))
         lengths = [length for batch in batch_lengths for length in batch]
         assert lengths == sorted(lengths)
         assert [len(batch) for batch in batch_lengths] == [BATCH_SIZE] * 3
 
     def test_settings_that_need_much_memory_have_smaller_batches(self):
         counts: list[int] = []
-        Model(stored()).predict(
+        open_model(stored()).predict(
             texts(5), num_beams=100, early_stopping=True, max_new_tokens=1250, on_progress=counts.append
         )
         assert counts == [2, 2, 1]
@@ -183,7 +189,7 @@ class TestWorkers:
 class TestCt2:
     def test_it_gives_the_outputs_of_our_engine(self):
         pytest.importorskip("ctranslate2")
-        torch_model, ct2_model = Model(stored()), Model(stored(), engine="ct2")
+        torch_model, ct2_model = open_model(stored()), open_model(stored(), engine="ct2")
         counts: list[int] = []
         found = ct2_model.predict(texts(70), on_progress=counts.append)
         assert [each.text for each in found] == [each.text for each in torch_model.predict(texts(70))]
@@ -194,38 +200,38 @@ class TestCt2:
 
     def test_it_is_used_for_streaming_too(self, monkeypatch):
         pytest.importorskip("ctranslate2")
-        model = Model(stored(), engine="ct2")
+        model = open_model(stored(), engine="ct2")
         calls: list[int] = []
         generate = model.engine.generate
         monkeypatch.setattr(model.engine, "generate", lambda *arguments: calls.append(1) or generate(*arguments))
-        assert "".join(model.stream("ba ce")) == Model(stored())("ba ce").text
+        assert "".join(model.stream("ba ce")) == open_model(stored())("ba ce").text
         assert calls
 
     def test_it_supports_no_prefix(self):
         pytest.importorskip("ctranslate2")
         with pytest.raises(UserError, match="supports no prefix"):
-            Model(stored(), engine="ct2")("ba", prefix="be")
+            open_model(stored(), engine="ct2")("ba", prefix="be")
 
     def test_it_supports_no_ensemble(self):
         pytest.importorskip("ctranslate2")
         with pytest.raises(UserError, match="supports no ensembles"):
-            Model(stored(members=2), engine="ct2")
+            open_model(stored(members=2), engine="ct2")
 
     def test_without_its_package_the_remedy_is_named(self, monkeypatch):
         monkeypatch.setattr(engines, "find_spec", lambda name: None)
         with pytest.raises(UserError, match=r'pip install "seq2see\[ct2\]"'):
-            Model(stored(), engine="ct2")
+            open_model(stored(), engine="ct2")
 
     def test_another_engine_does_not_exist(self):
         with pytest.raises(UserError, match=r"There is no engine 'ct3'. Did you mean 'ct2'"):
-            Model(stored(), engine="ct3")
+            open_model(stored(), engine="ct3")
 
 
 @pytest.mark.parametrize("text", ["", " ", "\u200b"], ids=ascii)
 def test_an_empty_or_invisible_text_is_refused(text: str):
     with pytest.raises(UserError, match="The text is empty"):
-        Model(stored())(text)
+        open_model(stored())(text)
 
 
 def test_an_empty_list_has_no_predictions():
-    assert Model(stored()).predict([]) == []
+    assert open_model(stored()).predict([]) == []

@@ -16,13 +16,14 @@ from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.settings import ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
+from seq2see.runs.evaluate import write_evaluation
 from seq2see.runs.run_folder import RunFolder
-from seq2see.tasks.image_figures import region_attention
-from seq2see.tasks.image_figures import draw_mistakes, patch_attention
+from seq2see.tasks.encoder_only import TaskResult, batch_of
+from seq2see.tasks.image_figures import mistake_figures, patch_attention, region_attention
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
-from seq2see.tasks.task import EncodedInput
-from seq2see.tasks.encoder_only import TaskResult, batch_of
+from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import EncodedInput, Evaluation
 from seq2see.tasks.tracing import TextAttention
 
 
@@ -41,6 +42,10 @@ def predicted(rows: list[tuple[str, str, float]]) -> tuple[ImageExamples, list[T
         TaskResult(EncodedInput("", [], False), label, float(np.log(probability)), ()) for _, label, probability in rows
     ]
     return ImageExamples(pixels, tuple(truth for truth, _, _ in rows), names), results
+
+
+def draw_mistakes(run: RunFolder, examples: ImageExamples, results: list[TaskResult]) -> None:
+    write_evaluation(run, Evaluation(figures=mistake_figures(examples, results)))
 
 
 def test_the_most_confident_mistakes_come_first_and_correct_predictions_are_left_out(drawn, tmp_path: Path):
@@ -75,7 +80,9 @@ def test_attention_is_that_of_the_class_token_or_of_all_patches(pooling):
     )
     module = fresh_model(settings, (256, 3), "xavier", seed=1).eval()
     processor = ImageProcessor(12, 3)
-    config = ModelConfig(name="x", step=0, model=settings, decoding={"max_new_tokens": 1})
+    config = ModelConfig(
+        task=pretrained_task(settings), name="x", step=0, model=settings, decoding={"max_new_tokens": 1}
+    )
     stored = StoredModel(config, module, Tokenizers(processor, processor, ("a", "b", "c")))
     rng = np.random.default_rng(1)
     inputs = [EncodedInput("", [], False, pixels=rng.integers(0, 256, (3, 12, 12), dtype=np.uint8)) for _ in range(2)]

@@ -12,13 +12,14 @@ from seq2see.core.errors import UserError
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.metrics.bleu import has_moses
 from seq2see.recipes.registry import recipe
-from seq2see.runs import evaluate, prepare
+from seq2see.runs import evaluate
 from seq2see.runs.compare import compare_answers, largest_changes
-from seq2see.tasks.generative import score_outputs
-from seq2see.tasks.translate import target_language
-from seq2see.runs.prepare import read_corpus
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
+from seq2see.tasks import generative, translate
+from seq2see.tasks.generative import score_outputs
+from seq2see.tasks.registry import task_of
+from seq2see.tasks.translate import Translate, target_language
 
 OUTPUTS, REFERENCES = ["ein mann singt im regen ."], ["Ein Mann singt im Regen."]
 
@@ -65,7 +66,7 @@ def test_any_of_several_references_counts():
 
 
 def test_without_its_package_a_metric_is_left_out(monkeypatch):
-    monkeypatch.setattr(evaluate, "has_moses", lambda: False)
+    monkeypatch.setattr(generative, "has_moses", lambda: False)
     assert score_outputs(german(), REFERENCES, OUTPUTS).keys() == {"pairs", "bleu"}
 
 
@@ -161,15 +162,14 @@ def test_outputs_with_other_references_are_not_compared(tmp_path):
 def test_heads_are_selected_on_validation_and_scored_on_test(tmp_path, monkeypatch):
     few = {"encoder.width": 16, "decoder.width": 16, "encoder.depth": 1, "decoder.depth": 1, "training.steps": 1}
     settings = resolve("pocket-transformer", [], {"corpus.size": 40, **few})
-    splits = {name: examples[:5] for name, examples in read_corpus(settings)[0].items()}
-    for module in (prepare, evaluate):
-        monkeypatch.setattr(module, "read_corpus", lambda recipe: (splits, []))
-    run, collect, calls = train_recipe(settings, tmp_path / "run"), evaluate.collect_attention, []
+    splits = {name: examples[:5] for name, examples in task_of(settings).read(settings)[0].items()}
+    monkeypatch.setattr(Translate, "read", lambda task, recipe: (splits, []))
+    run, collect, calls = train_recipe(settings, tmp_path / "run"), translate.collect_attention, []
 
     def recording(module, pairs, tokenizers):
         calls.append(list(pairs.examples))
         return collect(module, pairs, tokenizers)
 
-    monkeypatch.setattr(evaluate, "collect_attention", recording)
+    monkeypatch.setattr(translate, "collect_attention", recording)
     evaluate.evaluate(run, max_new_tokens=2)
     assert calls == [splits["valid"], splits["test"]]

@@ -17,7 +17,6 @@ from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
 from seq2see.runs.evaluate import evaluate
-from seq2see.runs.prepare import read_corpus
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.split_fingerprints import (
     changed_splits,
@@ -28,6 +27,7 @@ from seq2see.runs.split_fingerprints import (
 )
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import task_of
 
 
 def pairs(path: Path, first: int, last: int) -> Path:
@@ -40,13 +40,13 @@ def with_fingerprints(recipe: Recipe, folder: Path) -> RunFolder:
     folder.mkdir()
     run = RunFolder(folder)
     write_split_fingerprints(
-        run, {name: split_fingerprint(examples) for name, examples in read_corpus(recipe)[0].items()}
+        run, {name: split_fingerprint(examples) for name, examples in task_of(recipe).read(recipe)[0].items()}
     )
     return run
 
 
 def changed(run: RunFolder, recipe: Recipe) -> list[str]:
-    return changed_splits(run, recipe, read_corpus(recipe)[0]).get("changed_splits", [])
+    return changed_splits(run, recipe, task_of(recipe).read(recipe)[0]).get("changed_splits", [])
 
 
 def test_unchanged_splits_give_no_warning(tmp_path):
@@ -117,7 +117,7 @@ def test_a_deleted_folder_of_test_images_is_not_replaced_by_training_images(tmp_
     shutil.move(tmp_path / "photos", tmp_path / "moved")
     moved = resolve("classify-image", [tmp_path / "moved"], {"source.image_size": 8})
     assert changed(run, moved) == []
-    labeled = read_corpus(recipe.with_(corpus=moved.corpus))[0]["test"]
+    labeled = task_of(recipe.with_(corpus=moved.corpus)).read(recipe.with_(corpus=moved.corpus))[0]["test"]
     assert split_fingerprint(replace(labeled, labels=labeled.labels[::-1])) != split_fingerprint(labeled)
     shutil.rmtree(tmp_path / "moved" / "test")
     with pytest.raises(UserError, match=r"6 examples then, 1 example now.*test examples may be among them"):

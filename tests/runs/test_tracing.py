@@ -20,10 +20,11 @@ from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import ModelSettings, Series, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.model import Model
 from seq2see.runs.load import open_model
+from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.registry import pretrained_task
 
 STACK = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)
 LETTERS = train_tokenizer(Characters(), ["我有一支笔abc"])
@@ -34,7 +35,9 @@ IMAGE: NDArray[np.uint8] = np.random.default_rng(1).integers(0, 256, (8, 12, 3),
 def model_of(settings: ModelSettings, source, target=LETTERS) -> Model:
     """A model with random weights."""
     module = fresh_model(settings, (len(source), len(target)), "xavier", seed=1).eval()
-    config = ModelConfig(name="x", step=1, model=settings, decoding=Decoding(max_new_tokens=4))
+    config = ModelConfig(
+        task=pretrained_task(settings), name="x", step=1, model=settings, decoding=Decoding(max_new_tokens=4)
+    )
     return open_model(StoredModel(config, module, Tokenizers(source, target)))
 
 

@@ -16,9 +16,9 @@ from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.runs.evaluate import evaluate
+from seq2see.runs.load import load
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
-from seq2see.runs.load import load
 
 SHORT = {"training.steps": 6, "training.evaluate_every": 3, "training.batch_tokens": 128, "training.patience": 0}
 

@@ -19,12 +19,12 @@ from seq2see.data.generated.shapes.scenes import Scenes
 from seq2see.models.named_tensors import named_tensors
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
+from seq2see.runs.load import load
 from seq2see.runs.output_file import OutputFile
 from seq2see.runs.prepare import prepare
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import batches, new_trainer, train_recipe
-from seq2see.runs.load import load
 from seq2see.tasks.recipe import Recipe
 
 SMALL = {

@@ -16,11 +16,11 @@ from seq2see.core.errors import UserError
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.runs.compare import largest_changes
 from seq2see.runs.evaluate import evaluate
+from seq2see.runs.load import load
 from seq2see.runs.make_ensemble import make_ensemble
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, read_scores
 from seq2see.runs.train import train_recipe
-from seq2see.runs.load import load
 
 TEXTS = ["红猫", "小鱼", "大牛大牛大牛", "老鸡"]
 

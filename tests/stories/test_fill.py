@@ -19,14 +19,14 @@ from seq2see.data.masking import crop_around_masks, encode_with_masks
 from seq2see.runs.compare import compare
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
+from seq2see.runs.load import load
 from seq2see.runs.make_ensemble import make_ensemble
-from seq2see.runs.prepare import encode, read_corpus
 from seq2see.runs.reordering import reordering
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.fill import Fill
-from seq2see.runs.load import load
+from seq2see.tasks.registry import task_of
 from seq2see.tasks.tracing import TextAttention
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
@@ -174,7 +174,7 @@ def test_its_attention_is_bidirectional(run: RunFolder):
 
 
 def test_the_command_line_prints_candidates(run: RunFolder, capsys):
-    assert command(["predict", str(run.path), "the c[MASK]t", "--set", "decoding.top_k=2"]) == 0
+    assert command(["predict", str(run.path), "the c[MASK]t", "--set", "prediction.top_k=2"]) == 0
     text, candidates = capsys.readouterr().out.strip().split("\t")
     assert text == "the cat"
     assert candidates.startswith("a 0.")
@@ -200,8 +200,8 @@ def test_pairs_are_scored_by_next_sentence_prediction(tmp_path: Path, capsys):
     changes = {"source.max_tokens": 32, "training.steps": 12, "source.tokenizer.kind": "characters"}
     run = train_recipe(tiny_recipe(tmp_path / "pairs.txt", "fill-bert", **SMALL | changes), tmp_path / "run")
     scores = evaluate(run)
-    stored, splits = load(run.path).stored, read_corpus(run.recipe())[0]
-    test = encode(run.recipe(), stored.tokenizers, splits["test"])
+    stored, splits = load(run.path).stored, task_of(run.recipe()).read(run.recipe())[0]
+    test = task_of(run.recipe()).dataset(run.recipe(), stored.tokenizers, splits["test"])
     is_masked = test.batch(np.arange(len(test))).labels != IGNORE_INDEX
     assert scores["next_sentence"]["examples"] == is_masked[:, 0].sum() == len(test)
     assert scores["masked_tokens"]["tokens"] == is_masked[:, 1:].sum()
@@ -261,10 +261,10 @@ def test_a_text_shorter_than_two_windows_is_refused_with_a_setting_that_helps(tm
 
 def test_windows_of_unknown_characters_are_no_samples_if_they_cannot_be_encoded_again():
     recipe, task = resolve("fill-characters", [], {"source.max_tokens": 40}), Fill()
-    tokenizers = task.learn_tokenizers(recipe, [Example("", "ab" * 50)])
-    plain, unknown = (task.encode(recipe, tokenizers, [Example("", text * 100)]) for text in ("abba", "a中文b字"))
-    assert len(task.sample_examples(plain, 4)) == 4
-    samples = task.sample_examples(unknown, 40)
+    tokenizers = task.fit(recipe, [Example("", "ab" * 50)])
+    plain, unknown = (task.dataset(recipe, tokenizers, [Example("", text * 100)]) for text in ("abba", "a中文b字"))
+    assert len(task.samples(plain, [], 4)) == 4
+    samples = task.samples(unknown, [], 40)
     assert 0 < len(samples) < len(unknown)  # <unk> is five characters
     for each in samples:
         crop_around_masks(encode_with_masks(each.source, unknown.tokenizer), unknown.tokenizer.mask_id, 40)

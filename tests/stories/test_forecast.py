@@ -17,10 +17,10 @@ from seq2see.core.errors import UserError
 from seq2see.interop.hugging_face_causal import causal_layout
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate, evaluate_texts
+from seq2see.runs.load import load
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import prepare, train_recipe
-from seq2see.runs.load import load
 
 
 def sine(time: int) -> float:

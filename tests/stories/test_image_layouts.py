@@ -15,9 +15,9 @@ from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.data.catalogue.image_corpora import FASHION_MNIST_CLASSES
 from seq2see.runs.evaluate import evaluate
+from seq2see.runs.load import load
 from seq2see.runs.prepare import prepare
 from seq2see.runs.train import train_recipe
-from seq2see.runs.load import load
 
 random = np.random.default_rng(1)
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")

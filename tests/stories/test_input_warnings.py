@@ -17,12 +17,11 @@ from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.data.windows import TextDataset
 from seq2see.runs.compare import compare_texts
 from seq2see.runs.evaluate import evaluate
+from seq2see.runs.load import load, read_model
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 from seq2see.runs.word_embeddings import WordEmbeddings
-from seq2see.runs.load import load
-from seq2see.runs.load import read_model
 
 LINE = "the cat sat on the mat.\n"
 SMALL = {"target.max_tokens": 24, "training.batch_tokens": 192, "training.steps": 2, "training.evaluate_every": 2}

@@ -20,12 +20,13 @@ from seq2see.data.windows import TextDataset
 from seq2see.runs.compare import compare, compare_texts
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
+from seq2see.runs.load import load
 from seq2see.runs.make_ensemble import make_ensemble
-from seq2see.runs.prepare import encode, read_corpus
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, read_scores
 from seq2see.runs.train import train_recipe
-from seq2see.runs.load import load
+from seq2see.tasks.ngram import Ngram
+from seq2see.tasks.registry import task_of
 from seq2see.training.metrics_logger import read_metrics
 from seq2see.training.signals import Interrupted
 
@@ -96,8 +97,11 @@ def test_every_order_is_logged_and_the_loss_falls(run: RunFolder):
 
 def test_unseen_ngrams_are_those_that_the_training_text_does_not_have(run: RunFolder):
     recipe, model = run.recipe(), load(run.path)
-    splits, _ = read_corpus(recipe)
-    train, valid = ((BOS, *encode(recipe, model.tokenizers, splits[name]).ids.tolist()) for name in ("train", "valid"))
+    splits, _ = task_of(recipe).read(recipe)
+    train, valid = (
+        (BOS, *task_of(recipe).dataset(recipe, model.tokenizers, splits[name]).ids.tolist())
+        for name in ("train", "valid")
+    )
     for note in read_metrics(run.metrics):
         order = note["step"]
         counted = {train[end - order : end] for end in range(order, len(train) + 1)}
@@ -107,10 +111,10 @@ def test_unseen_ngrams_are_those_that_the_training_text_does_not_have(run: RunFo
 
 
 def test_a_text_without_a_test_split_is_scored_on_the_validation_split(run: RunFolder, monkeypatch, capsys):
-    splits, reports = read_corpus(run.recipe())
+    splits, reports = task_of(run.recipe()).read(run.recipe())
     without = splits | {"valid": splits["test"], "test": []}
     before = evaluate(run)["perplexity"]
-    monkeypatch.setattr("seq2see.runs.evaluate.read_corpus", lambda recipe: (without, reports))
+    monkeypatch.setattr(Ngram, "read", lambda task, recipe: (without, reports))
     assert seq2see(["eval", str(run.path)]) == 0
     assert "(valid, teacher forcing)" in capsys.readouterr().out.replace("\n", " ")
     after = json.loads((run.evaluation / "scores.json").read_text(encoding="utf-8"))["perplexity"]
@@ -120,19 +124,19 @@ def test_a_text_without_a_test_split_is_scored_on_the_validation_split(run: RunF
 def test_windows_do_not_change_the_perplexity(run: RunFolder, monkeypatch):
     """Evaluation uses windows with context tokens; scoring the text at once gives the same perplexity."""
     recipe, model = run.recipe(), load(run.path)
-    splits, _ = read_corpus(recipe)
-    whole = encode(recipe, model.tokenizers, splits["test"])
+    splits, _ = task_of(recipe).read(recipe)
+    whole = task_of(recipe).dataset(recipe, model.tokenizers, splits["test"])
     probabilities, _ = model.module.decoder.score_text(torch.from_numpy(whole.ids.astype(np.int64)))
     scores = evaluate(run)["perplexity"]
     assert len(whole) > 1
     assert scores["per_token"] == pytest.approx(float(probabilities.log().mean().neg().exp()), rel=1e-5)
     assert scores["unit"] == "character"
     assert scores["bits_per_character"] == pytest.approx(math.log2(scores["per_token"]))
-    monkeypatch.setattr("seq2see.runs.evaluate.encode", without_context)
+    monkeypatch.setattr(Ngram, "dataset", without_context)
     assert evaluate(run)["perplexity"]["per_token"] > 1.01 * scores["per_token"]
 
 
-def without_context(recipe, tokenizers, examples) -> TextDataset:
+def without_context(task, recipe, tokenizers, examples) -> TextDataset:
     return TextDataset(examples, tokenizers.target, recipe.target.max_tokens)
 
 
@@ -171,7 +175,9 @@ def test_samples_and_frequencies_are_stored(run: RunFolder):
     assert rows
     ranks = json.loads((run.path / "zipf.json").read_text(encoding="utf-8"))
     assert list(ranks) == ["1", "2", "3"]
-    text = encode(run.recipe(), load(run.path).tokenizers, read_corpus(run.recipe())[0]["train"])
+    text = task_of(run.recipe()).dataset(
+        run.recipe(), load(run.path).tokenizers, task_of(run.recipe()).read(run.recipe())[0]["train"]
+    )
     one = ranks["1"]
     assert sum(count * times for count, times in zip(one["counts"], one["frequencies"], strict=True)) == len(text.ids)
     assert one["counts"] == sorted(one["counts"], reverse=True)

@@ -13,10 +13,10 @@ from seq2see.metrics.edits import pronunciation_errors
 from seq2see.recipes.registry import recipe
 from seq2see.runs import evaluate as evaluation
 from seq2see.runs.evaluate import evaluate
-from seq2see.tasks.generative import score_outputs
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, read_scores
 from seq2see.runs.train import train_recipe
+from seq2see.tasks.generative import score_outputs
 
 SOUNDS = {"b": "B", "d": "D", "f": "F", "k": "K", "a": "AA1", "o": "OW1", "u": "UW1"}
 SMALL = {

@@ -17,9 +17,9 @@ from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.layers.positions import interpolate_positions
 from seq2see.runs.evaluate import evaluate
+from seq2see.runs.load import load
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
-from seq2see.runs.load import load
 from vit_folders import body_folder, vit_folder
 
 SHORT = {

@@ -10,10 +10,10 @@ from tiny_recipes import tiny_recipe
 
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
+from seq2see.runs.load import read_model
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 from seq2see.runs.word_embeddings import WordEmbeddings
-from seq2see.runs.load import read_model
 
 MOLES = [
     "a small mole digs in the garden",

@@ -17,11 +17,12 @@ from seq2see.core.files import write_text
 from seq2see.decoding.settings import Decoding
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
+from seq2see.runs.load import load
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
-from seq2see.runs.load import load
 from seq2see.tasks.model_folder import ModelConfig
+from seq2see.tasks.registry import pretrained_task
 from seq2see.tasks.tracing import TextAttention
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
@@ -308,7 +309,9 @@ def test_a_recurrent_model_generates_without_a_context_window(book: Path, tmp_pa
 def test_an_ensemble_has_the_shortest_context_of_its_members():
     endless, short, shorter = (resolve(name, [], {"target.max_tokens": max_tokens}).model
                                for name, max_tokens in (("write-lstm", 24), ("write", 24), ("write", 20)))  # fmt: skip
-    config = ModelConfig(name="x", step=1, model=endless, decoding=Decoding(max_new_tokens=8))
+    config = ModelConfig(
+        task=pretrained_task(endless), name="x", step=1, model=endless, decoding=Decoding(max_new_tokens=8)
+    )
     assert config.max_prompt_tokens > 10**9
     assert config.model_copy(update={"members": (short, shorter)}).max_prompt_tokens == 10
     learned = resolve("write-lstm", [], {"training.batches": "bucketed", "target.embedding.positions": "learned"})

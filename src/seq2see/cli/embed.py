@@ -28,13 +28,12 @@ def embed(
     from seq2see.runs.load import load
     from seq2see.runs.terminal import Terminal
     from seq2see.tasks.embed import cosine_similarities
-    from seq2see.tasks.encoder_only import Predictor
 
     if out is not None and out.suffix != ".npy":
         raise UserError("Embeddings are written as a .npy file.", location=str(out), hint=f"Use --out {out.stem}.npy.")
     with show_status(f"loading {run}"):
-        model = load(run)
-    if not isinstance(model, Predictor):
+        model: Any = load(run)
+    if not hasattr(model, "embed"):
         raise UserError("Only encoder-only models give sentence embeddings; this is a generative model.", location=run)
     inputs = list(input_lines(texts, file).texts)
     if any(map(is_blank, inputs)):

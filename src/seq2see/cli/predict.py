@@ -65,10 +65,9 @@ def predict(
 def _predict_texts(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
     """Predict and print the texts of the command line, in one batch."""
     from seq2see.data.readers.lines import is_blank
-    from seq2see.models.image_settings import ImageSource
     from seq2see.runs.batch_inference import InferenceOptions, format_output, format_warnings
 
-    if not isinstance(model.config.model.source, ImageSource):
+    if model.task.input_kind not in ("image", "video"):
         for name in filter(os.path.isfile, texts):
             print(f"seq2see: {name} is treated as a text; use --file {name} for the lines of the file", file=sys.stderr)
     predictions = _predict_all(model, [text for text in texts if not is_blank(text)], settings)
@@ -183,14 +182,12 @@ def interactive(model: Model, settings: dict[str, Any], as_json: bool = False) -
     An empty line or Ctrl-D ends the loop, Ctrl-C stops the current output.
     """
     from seq2see.core.errors import UserError
-    from seq2see.models.image_settings import ImageSource
 
     model.predict([], **settings)  # checks the settings before the first input
     is_batch = as_json or _lines_per_input(model, settings, as_json) > 1
     more = "" if model.has_source or is_batch else f"\n{MORE} continues the last output."
-    source = model.config.model.source
-    article = {"image": "an", "video": "a"}
-    kind = f"the name of {article[source.kind]} {source.kind} file" if isinstance(source, ImageSource) else "a text"
+    names = {"image": "the name of an image file", "video": "the name of a video file"}
+    kind = names.get(model.task.input_kind, "a text")
     print(f"Enter {kind}; an empty line ends.{more}")
     previous = ""
     while True:
@@ -230,7 +227,7 @@ def _print_stream(model: Model, text: str, settings: dict[str, Any]) -> str:
 
 
 def decoding_setting(text: str) -> tuple[str, Any]:
-    """Parse a decoding setting of --set."""
+    """Parse a setting of a prediction, given with --set: of decoding, or of an encoder-only model."""
     from seq2see.core.errors import UserError
     from seq2see.core.settings import parse_assignment
 
@@ -238,6 +235,7 @@ def decoding_setting(text: str) -> tuple[str, Any]:
     if path == IMAGE_SIZE:  # not a decoding setting, but allowed at every call
         return "image_size", value
     slot, _, rest = path.partition(".")
-    if slot != "decoding" or not rest:
-        raise UserError(f"'{path}' is not a decoding setting.", hint="Use, for example, decoding.num_beams=5.")
+    if slot not in ("decoding", "prediction") or not rest:
+        hint = "Use, for example, decoding.num_beams=5, or prediction.top_k=3 for an encoder-only model."
+        raise UserError(f"'{path}' is not a setting of a prediction.", hint=hint)
     return rest, value

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,17 +17,9 @@ from seq2see.core.errors import UserError
 from seq2see.data.image_dataset import ImageProcessor, VideoProcessor
 from seq2see.data.readers.image_decoding import decode_image
 from seq2see.data.readers.video_decoding import load_frames
-from seq2see.data.tokenizers.tokenizer import MASK_TEXT
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS
 from seq2see.explorer.workspace import OpenRun
-from seq2see.models.image_settings import ImageSource, VideoSource
-from seq2see.models.settings import MaskedTokensNSPTarget, MaskedTokensTarget, Series
 from seq2see.runs.report_examples import read_table
-
-DEFAULT_TEXT, DEFAULT_MASKED_TEXT = "I have a pen", f"I have a {MASK_TEXT}"
-"""The default text of models without samples, and that of masked language models."""
-DEFAULT_SERIES = " ".join(f"{math.sin(time / 4):.3f}" for time in range(64))
-"""The default input of forecasting models; the model reads as many of the last values as its context has."""
 
 
 def example_of(run: OpenRun, text: str = "") -> Any:
@@ -36,19 +27,13 @@ def example_of(run: OpenRun, text: str = "") -> Any:
 
     For models of images or videos it is a gray image.
     """
-    source = run.settings.source
-    if isinstance(source, ImageSource):
+    source: Any = run.settings.source
+    if run.task.input_kind in ("image", "video"):
         if text:
             reject_image_model(run)
-        frames = (source.frames,) if isinstance(source, VideoSource) else ()
+        frames = (source.frames,) if run.task.input_kind == "video" else ()
         return np.full((*frames, source.image_size, source.image_size, source.channels), 128, dtype=np.uint8)
-    default = (
-        DEFAULT_MASKED_TEXT
-        if isinstance(run.settings.target, MaskedTokensTarget | MaskedTokensNSPTarget)
-        else DEFAULT_TEXT
-    )
-    default = DEFAULT_SERIES if isinstance(run.settings.target, Series) else default
-    return text or next((_unescape(row[0]) for row in _samples(run)), default)
+    return text or next((_unescape(row[0]) for row in _samples(run)), run.task.default_input)
 
 
 def first_example(run: OpenRun) -> dict[str, str] | None:
@@ -56,8 +41,8 @@ def first_example(run: OpenRun) -> dict[str, str] | None:
 
     Samples name images by their files, which are no input texts; so an image has only a target, its caption.
     """
-    has_images = isinstance(run.settings.source, ImageSource)
-    if has_images and not run.settings.generates:
+    has_images = run.task.input_kind in ("image", "video")
+    if has_images and not run.task.generates:
         return None
     for text, target, *_ in _samples(run):
         return {"text": "" if has_images else _unescape(text), "target": _unescape(target)}
@@ -81,14 +66,14 @@ def _unescape(text: str) -> str:
 
 def reject_image_model(run: OpenRun) -> None:
     """Reject image models: in Python, their text input is a file name, and a request must not name files."""
-    if isinstance(run.settings.source, ImageSource):
+    if run.task.input_kind in ("image", "video"):
         raise UserError("This model needs an image as input.", location=run.name, hint="Give an image.")
 
 
 def require_text_model(run: OpenRun) -> None:
     """Reject models of images and of series."""
     reject_image_model(run)
-    if isinstance(run.settings.target, Series):
+    if run.task.input_kind == "series":
         raise UserError("This model forecasts series.", location=run.name, hint="Choose a run that reads texts.")
 
 

@@ -17,8 +17,6 @@ from seq2see.explorer.views.image_input import ImageRequest, prepare_image
 from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.record import ActivationRecord, Signal, SignalKind
 from seq2see.inspection.trace import ATTENTION
-from seq2see.models.image_settings import ImageSource
-from seq2see.models.settings import Series
 from seq2see.tasks.tracing import NamedBatch, trace_batch
 
 QUERIES: tuple[SignalKind, ...] = ("query",)
@@ -35,7 +33,7 @@ class TraceRequest(InputRequest):
 
 def model_input(workspace: Workspace, request: InputRequest) -> Any:
     """The input of the model: the text, or the pixels of an image or a video."""
-    if not isinstance(workspace.run(request.run).settings.source, ImageSource):
+    if workspace.run(request.run).task.input_kind not in ("image", "video"):
         return request.text
     return prepare_image(
         workspace, ImageRequest(run=request.run, number=request.number, pixels=request.pixels)
@@ -86,7 +84,7 @@ def _named_batch(workspace: Workspace, request: TraceRequest) -> NamedBatch:
     if not run.model.has_source:
         target = target or ""  # the text alone, without a continuation
     batch = run.model.named_batch(model_input(workspace, request), target)
-    if isinstance(run.settings.target, Series):
+    if run.task.input_kind == "series":
         batch = label_by_time(batch)
     for side, tokens in batch.tokens.items():
         check_length(len(tokens), side)

@@ -16,7 +16,7 @@ from seq2see.data.tokenizers.tokenizer import EOS
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.samplers import GreedySampler
 from seq2see.decoding.topk import stable_argmax
-from seq2see.runs.generation_context import GenerationContext
+from seq2see.tasks.generation_context import GenerationContext
 
 EXTRA = 10
 """Additional steps of the free run beyond the length of the target."""

@@ -13,8 +13,8 @@ from seq2see.core.errors import UserError
 from seq2see.inspection.logit_lens import logit_lens
 from seq2see.inspection.record import SignalKind
 from seq2see.inspection.trace import trace
-from seq2see.runs.generation_context import GenerationContext
-from seq2see.runs.masked_context import MaskedContext
+from seq2see.tasks.generation_context import GenerationContext
+from seq2see.tasks.masked_context import MaskedContext
 
 KINDS: tuple[SignalKind, ...] = ("embedding", "stream")
 

@@ -19,7 +19,6 @@ from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, UNK, Tokenizer
 from seq2see.inspection.embedding_space import Embeddings, Neighbor, cosine, pca
 from seq2see.inspection.trace import trace
-from seq2see.models.image_settings import ImageSource
 from seq2see.models.settings import Text
 from seq2see.tasks.model_folder import StoredModel
 
@@ -98,7 +97,7 @@ class WordEmbeddings:
 
     def contexts(self, word: str, sentences: Sequence[str]) -> WordContexts:
         """One word in several sentences: its embedding, and its hidden states before the first and after each block."""
-        if isinstance(self.stored.config.model.source, ImageSource):
+        if getattr(self.stored.config.model.source, "kind", "text") != "text":
             raise UserError("This is a captioning model.", hint="Choose a model whose source is text.")
         layers: dict[str, list[Tensor]] = {}
         for sentence in sentences:

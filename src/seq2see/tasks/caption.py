@@ -33,6 +33,7 @@ from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderS
 from seq2see.models.settings import TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.classify_image import (
+    IMAGE_VIEWS,
     encode_image,
     image_batches,
     named_image_batch,
@@ -124,6 +125,8 @@ class Caption(GenerativeTask):
     name: ClassVar[str] = "caption"
     recipe: ClassVar[type[Recipe]] = CaptionRecipe
     input_kind: ClassVar[InputKind] = "image"
+    views: ClassVar[tuple[str, ...]] = (*IMAGE_VIEWS, "tokenize", "embeddings", "next-token", "decode")
+    movable_tokens: ClassVar[bool] = False
 
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own images with captions: a list of files and captions, or a folder that contains one."""
@@ -204,6 +207,7 @@ class CaptionVideo(Caption):
     name: ClassVar[str] = "caption-video"
     recipe: ClassVar[type[Recipe]] = CaptionVideoRecipe
     input_kind: ClassVar[InputKind] = "video"
+    views: ClassVar[tuple[str, ...]] = tuple(view for view in Caption.views if view != "positions")
 
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own videos with captions: a list of animated images or folders of frames, and their captions."""

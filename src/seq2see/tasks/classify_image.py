@@ -58,6 +58,11 @@ from seq2see.tasks.task import (
 )
 from seq2see.tasks.tracing import NamedBatch
 
+IMAGE_VIEWS = (
+    "runs", "attention", "single-head", "recurrent", "vit", "positions", "compare", "mistakes", "architecture",
+)  # fmt: skip
+"""The views of the explorer that suit images."""
+
 
 class ClassifyImageRecipe(EncoderOnlyRecipe):
     """A recipe of the task classify-image: an encoder of the image and a classifier."""
@@ -79,6 +84,8 @@ class ClassifyImage(ClassifyText):
     recipe: ClassVar[type[Recipe]] = ClassifyImageRecipe
     input_kind: ClassVar[InputKind] = "image"
     unit: ClassVar[str] = "images"
+    views: ClassVar[tuple[str, ...]] = IMAGE_VIEWS
+    movable_tokens: ClassVar[bool] = False
 
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own images: a folder with one folder for each class, or a list."""

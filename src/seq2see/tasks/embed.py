@@ -33,6 +33,9 @@ class Embed(ClassifyText):
 
     name: ClassVar[str] = "embed"
     recipe: ClassVar[type[Recipe]] = EmbedRecipe
+    views: ClassVar[tuple[str, ...]] = tuple(view for view in ClassifyText.views if view != "compare")
+    predicts: ClassVar[bool] = False
+    movable_tokens: ClassVar[bool] = False
 
     def fit(self, recipe: Any, train: Sequence[Example], pretrained: StoredModel | None = None) -> Tokenizers:
         """Not available: such a model is not trained."""
@@ -65,6 +68,7 @@ class EmbedImage(Embed):
     name: ClassVar[str] = "embed-image"
     recipe: ClassVar[type[Recipe]] = EmbedImageRecipe
     input_kind: ClassVar[InputKind] = "image"
+    views: ClassVar[tuple[str, ...]] = tuple(view for view in ClassifyImage.views if view != "compare")
     encode = ClassifyImage.encode
     named_batch = ClassifyImage.named_batch
     with_settings = ClassifyImage.with_settings

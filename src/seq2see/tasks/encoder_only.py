@@ -53,8 +53,7 @@ BATCH_SIZE = 64
 class EncoderOnlyTask(Task):
     """A task of a model with an encoder and a head."""
 
-    positions: ClassVar[slice] = slice(None)
-    """The positions whose labels count in the validation loss."""
+    settings_slot: ClassVar[str] = "prediction"
 
     @abstractmethod
     def encode(self, stored: StoredModel, raw: Any) -> EncodedInput:
@@ -115,7 +114,7 @@ class Predictor(Model):
         For image models, `texts` are file names or pixel arrays, and `image_size` is the resolution.
         """
         stored = self.task.with_settings(self.stored, settings)
-        reject_settings(list(Candidates.model_fields), prefix, settings, "This is an encoder-only model")
+        reject_settings(list(Candidates.model_fields), prefix, settings, "This is an encoder-only model", "prediction")
         prediction = self.config.prediction.with_(**settings)
         results = predict_all(self.task, stored, texts, prediction.top_k, on_progress, indices, prediction.precision)
         return [self._result_prediction(each) for each in results]

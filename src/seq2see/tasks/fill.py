@@ -18,11 +18,12 @@ from seq2see.core.settings import Settings, default_kind
 from seq2see.data.examples import Example
 from seq2see.data.masking import MaskedTextDataset, MaskedTextPairDataset, crop_around_masks, encode_with_masks
 from seq2see.data.readers.texts import UserTexts
-from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, UNK, add_mask_token
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, add_mask_token
 from seq2see.data.windows import WindowSampler
 from seq2see.models.settings import MaskedTokensNSPTarget, MaskedTokensTarget, Text
 from seq2see.tasks.classify_text import ClassifyText, source_tokenizer
 from seq2see.tasks.encoder_only import EncoderOnlyTask, TaskResult
+from seq2see.tasks.masked_context import FIRST_TEXT_ID, MaskedContext, masked_context
 from seq2see.tasks.model import ScoredText
 from seq2see.tasks.model_folder import Candidates, StoredModel
 from seq2see.tasks.processors import Tokenizers
@@ -34,8 +35,6 @@ from seq2see.training.objectives import MaskedToken, MaskedTokenNextSentence
 
 LOSS_WINDOW_TOKENS = 64
 """Tokens of a test window that are masked one by one for the report: each needs a row of the batch."""
-FIRST_TEXT_ID = UNK + 1
-"""The first id of a text token, after the special tokens."""
 DATASETS: dict[type, type[MaskedTextDataset]] = {
     MaskedTokensTarget: MaskedTextDataset,
     MaskedTokensNSPTarget: MaskedTextPairDataset,
@@ -85,6 +84,8 @@ class Fill(EncoderOnlyTask):
 
     name: ClassVar[str] = "fill"
     recipe: ClassVar[type[Recipe]] = FillRecipe
+    views: ClassVar[tuple[str, ...]] = (*EncoderOnlyTask.views, "next-token")
+    default_input: ClassVar[str] = f"I have a {MASK_TEXT}"
 
     def corpus(self, paths: tuple[str, ...]) -> UserTexts:
         """The user's own text files."""
@@ -150,6 +151,10 @@ class Fill(EncoderOnlyTask):
     def encode_for_embedding(self, stored: StoredModel, raw: Any) -> EncodedInput:
         """Encode a whole text, truncated at its end."""
         return ClassifyText().encode(stored, raw)
+
+    def token_context(self, model: Any, raw: Any, target: str, token_ids: Sequence[int]) -> MaskedContext:
+        """The text, in which one position at a time is masked."""
+        return masked_context(model, raw)
 
     def known_text(self, text: str) -> str:
         """The text without [MASK], which is a known token."""

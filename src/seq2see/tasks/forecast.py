@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -97,6 +98,11 @@ class Forecast(Task):
     name: ClassVar[str] = "forecast"
     recipe: ClassVar[type[Recipe]] = ForecastRecipe
     input_kind: ClassVar[InputKind] = "series"
+    views: ClassVar[tuple[str, ...]] = (
+        "runs", "attention", "single-head", "recurrent", "compare", "mistakes", "architecture",
+    )  # fmt: skip
+    movable_tokens: ClassVar[bool] = False
+    default_input: ClassVar[str] = " ".join(f"{math.sin(time / 4):.3f}" for time in range(64))
     comparison: ClassVar[Comparison] = "errors"
 
     def corpus(self, paths: tuple[str, ...]) -> UserSeries:
@@ -179,7 +185,7 @@ class Forecast(Task):
                 f"There are {len(values)} test values: too few for a model with a context of {forecasts.context}.",
                 hint="Provide a longer test series.",
             )
-        std = stored.tokenizers.source.std  # type: ignore[attr-defined]
+        std = stored.tokenizers.source.std
         rows = [{"name": "model", "context": forecasts.context, "errors": rescaled_errors(forecasts, values, std)}]
         persistence = Forecasts.of(values, first, 1, persistence_forecast)
         rows.append({"name": "persistence", "context": 1, "errors": rescaled_errors(persistence, values, std)})

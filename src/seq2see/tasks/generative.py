@@ -22,6 +22,7 @@ from seq2see.metrics.bleu import (
 )
 from seq2see.metrics.d2l_bleu import d2l_bleu
 from seq2see.metrics.edits import pronunciation_errors
+from seq2see.tasks.generation_context import GenerationContext, generation_context
 from seq2see.tasks.model import Model, Prediction
 from seq2see.tasks.model_folder import StoredModel
 from seq2see.tasks.task import DEVELOPMENT_SPLITS, Comparison, Evaluation, SplitProgress, Splits, Task, one_line
@@ -38,10 +39,15 @@ class GenerativeTask(Task):
 
     generates: ClassVar[bool] = True
     comparison: ClassVar[Comparison] = "outputs"
+    views: ClassVar[tuple[str, ...]] = (*Task.views, "next-token", "decode")
 
     def open(self, stored: StoredModel, engine: Any) -> Model:
         """The model, which decodes with this engine."""
         return Model(stored, engine, self)
+
+    def token_context(self, model: Model, raw: Any, target: str, token_ids: Sequence[int]) -> GenerationContext:
+        """The source and the tokens of the output so far."""
+        return generation_context(model, raw, target, token_ids)
 
     def validate(self, module: nn.Module, valid: Any, check: Callable[[], Any]) -> tuple[float, dict[str, float]]:
         """The mean loss of a token with teacher forcing, and the token accuracy."""

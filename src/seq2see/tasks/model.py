@@ -90,10 +90,12 @@ def format_candidates(prediction: Prediction | None) -> str:
     return "".join(f"\t{each}" for each in shown)
 
 
-def reject_settings(supported: Sequence[str], prefix: str, settings: Collection[str], reason: str) -> None:
+def reject_settings(
+    supported: Sequence[str], prefix: str, settings: Collection[str], reason: str, slot: str = "decoding"
+) -> None:
     """Refuse decoding settings that a model without decoding does not support."""
     if unsupported := ["prefix"] * bool(prefix) + sorted(set(settings) - set(supported)):
-        names = " and ".join(f"decoding.{each}" for each in supported)
+        names = " and ".join(f"{slot}.{each}" for each in supported)
         raise UserError(f"{reason}, so '{unsupported[0]}' has no effect.", hint=f"It supports {names}.")
 
 

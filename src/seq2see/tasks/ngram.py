@@ -72,6 +72,10 @@ class Ngram(Write):
 
     name: ClassVar[str] = "ngram"
     recipe: ClassVar[type[Recipe]] = NgramRecipe
+    views: ClassVar[tuple[str, ...]] = (
+        "runs", "tokenize", "compare", "mistakes", "architecture", "next-token", "decode",
+    )  # fmt: skip
+    movable_tokens: ClassVar[bool] = False
 
     def check_dataset(self, recipe: Any, dataset: TextDataset) -> None:
         """Raise an error for a text that is too short or has only one token type."""

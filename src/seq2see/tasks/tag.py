@@ -67,6 +67,8 @@ class Tag(ClassifyText):
 
     name: ClassVar[str] = "tag"
     recipe: ClassVar[type[Recipe]] = TagRecipe
+    movable_tokens: ClassVar[bool] = False  # a token that is moved alone would become part of another word
+    row_kind: ClassVar[str] = "tags"
 
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own CoNLL or CoNLL-U files."""

@@ -93,6 +93,21 @@ class Task(ABC):
     """The type of the settings of its models."""
     input_kind: ClassVar[InputKind] = "text"
     """What a prediction is made from."""
+    views: ClassVar[tuple[str, ...]] = (
+        "runs", "tokenize", "attention", "single-head", "recurrent", "positions", "compare", "mistakes", "architecture",
+        "embeddings",
+    )  # fmt: skip
+    """The views of the explorer that suit this task; which of them a model has depends on its parts, too."""
+    predicts: ClassVar[bool] = True
+    """Whether its models have predictions; weights without a head have none."""
+    movable_tokens: ClassVar[bool] = True
+    """Whether the tokens of an input can be put into another order."""
+    row_kind: ClassVar[str] = ""
+    """The kind of the rows of its evaluation for the page, if it does not follow from the table."""
+    default_input: ClassVar[str] = "I have a pen"
+    """The input of models without samples."""
+    settings_slot: ClassVar[str] = "decoding"
+    """The slot with the settings of a prediction."""
     generates: ClassVar[bool] = False
     """Whether a prediction is decoded token by token, so that there is a choice of engines."""
     comparison: ClassVar[Comparison] = "decisions"
@@ -192,6 +207,10 @@ class Task(ABC):
     def inputs(self, examples: Any) -> list[Any]:
         """The inputs of examples, as `predict` accepts them."""
         return [example.source for example in examples]
+
+    def token_context(self, model: Any, raw: Any, target: str, token_ids: Sequence[int]) -> Any:
+        """The tokens so far, for the probabilities of the next (`GenerationContext`, `MaskedContext`)."""
+        raise UserError("This model generates no texts.", hint="Choose a run that generates texts.")
 
     def decisions(self, truth: str, prediction: str) -> list[tuple[str, str]]:
         """(truth, prediction) of each decision of a row of a table of predictions."""

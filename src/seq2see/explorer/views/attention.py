@@ -27,7 +27,6 @@ from seq2see.inspection.attention_measures import (
 from seq2see.inspection.record import ActivationRecord, Signal
 from seq2see.inspection.trace import ATTENTION_INPUTS
 from seq2see.metrics.alignment import GoldAlignment
-from seq2see.models.settings import Series
 
 THUMBNAIL_SIZE = 40
 """The maximum number of rows and columns of the thumbnail of a head."""
@@ -143,7 +142,7 @@ def part(workspace: Workspace, request: HeadPartRequest) -> ArrayResponse:
 def examples(workspace: Workspace, request: ExamplesRequest) -> dict[str, Any]:
     """Test examples of a run; if its data are missing, the first text of its samples."""
     run = workspace.run(request.run)
-    is_series = isinstance(run.settings.target, Series)
+    is_series = run.task.input_kind == "series"
     try:
         found = test_windows(run) if is_series else run.test_examples[:MAX_EXAMPLES]
     except UserError:  # the data are missing

@@ -15,7 +15,6 @@ from seq2see.explorer.schemas import Index, InputText, RunId
 from seq2see.explorer.traces import TraceRequest, model_input, named_batch
 from seq2see.explorer.views.image_input import test_images
 from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.models.image_settings import ImageSource
 from seq2see.runs.target_scoring import score_target
 from seq2see.tasks.model import Model, Prediction, ScoredText
 
@@ -71,20 +70,20 @@ def text_or_default(run: OpenRun, text: str) -> str:
 
 def takes_images(run: OpenRun) -> bool:
     """Whether the input of a run's model is an image or a video."""
-    return isinstance(run.settings.source, ImageSource)
+    return run.task.input_kind in ("image", "video")
 
 
 def predict(workspace: Workspace, request: TraceRequest) -> Prediction:
     """The prediction of a model, with candidates if it is an encoder-only model."""
     run, inputs = workspace.run(request.run), model_input(workspace, request)
-    if run.settings.generates:
+    if run.task.generates:
         return run.model.predict([inputs])[0]
     return run.model.predict([inputs], top_k=0 if run.model.tokenizers.labels else MAX_CANDIDATES)[0]
 
 
 def generated_text(model: Model, text: str, prediction: Prediction) -> str:
     """The generated text; the output of a language model starts with the input text, which is removed."""
-    return prediction.text[0 if model.has_source else len(text) :] if model.config.model.generates else ""
+    return prediction.text[0 if model.has_source else len(text) :] if model.task.generates else ""
 
 
 def differs(tokens: Sequence[str], other_tokens: Sequence[str]) -> list[bool]:

@@ -22,7 +22,7 @@ from seq2see.explorer.schemas import InputRequest, InputText
 from seq2see.explorer.views.next_token import PrefixRequest, decoder_context
 from seq2see.explorer.workspace import Workspace
 from seq2see.runs import exposure_bias as comparison
-from seq2see.runs.generation_context import GenerationContext
+from seq2see.tasks.generation_context import GenerationContext
 from seq2see.tasks.model import Model
 
 MAX_BEAMS = 8

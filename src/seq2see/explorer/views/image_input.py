@@ -21,7 +21,7 @@ from seq2see.explorer.inputs import example_of, pixels_of
 from seq2see.explorer.schemas import ArrayResponse, ImageBase64, Index, PixelsBase64, RunRequest
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.inspection.patch_editing import mask_patches, reorder_patches
-from seq2see.models.image_settings import ImageSource, VideoSource
+from seq2see.models.image_settings import ImageSource
 
 DEFAULT_GRID = 8
 """For models without patches, the number of masked or reordered squares in each row and column of an image."""
@@ -80,7 +80,7 @@ def prepare_image(workspace: Workspace, request: ImageRequest) -> PreparedImage:
     """The image of a request, with its patches reordered and masked."""
     run = workspace.run(request.run)
     image, default = image_settings_of(run), side_by_side(example_of(run))
-    result = PreparedImage(default, _patch_size(image), video=isinstance(image, VideoSource))
+    result = PreparedImage(default, _patch_size(run, image), video=run.task.input_kind == "video")
     if request.pixels:
         result = replace(result, pixels=_pixels(request.pixels, default.shape))
     elif request.number or len(test_images(run)):  # without test images, the default is a gray image
@@ -102,18 +102,18 @@ def side_by_side(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return pixels if pixels.ndim == 3 else np.concatenate(list(pixels), axis=1)
 
 
-def _patch_size(image: ImageSource) -> int:
+def _patch_size(run: OpenRun, image: ImageSource) -> int:
     """The width and height of the squares that can be masked and reordered, in pixels."""
-    if isinstance(image, VideoSource):
+    if run.task.input_kind == "video":
         return image.image_size
     return image.embedding.size if image.embedding.size > 1 else max(1, image.image_size // DEFAULT_GRID)
 
 
 def image_settings_of(run: OpenRun) -> ImageSource:
     """The settings of the image source of a run."""
-    source = run.settings.source
-    if not isinstance(source, ImageSource):
+    if run.task.input_kind not in ("image", "video"):
         raise UserError("This model does not accept images.", location=run.name, hint="Choose a run with images.")
+    source: Any = run.settings.source
     return source
 
 

@@ -15,15 +15,12 @@ from seq2see.core.errors import UserError
 from seq2see.data.examples import short_name
 from seq2see.explorer.schemas import ArrayResponse, RunRequest
 from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.models.image_settings import ImageSource
-from seq2see.models.settings import Series
 from seq2see.runs.evaluated_rows import (
     SORT_KEYS,
     EvaluatedRow,
     confusion,
     evaluated_rows,
     filter_rows,
-    has_tags,
     splits,
     table_kind,
 )
@@ -62,9 +59,9 @@ def list_splits(workspace: Workspace, request: SplitsRequest) -> dict[str, Any]:
     run = workspace.run(request.run)
     tables = splits(_folder(run))
     labels, images = list(run.model.tokenizers.labels), has_images(run.model)
-    tags = has_tags(run.model)
+    kind = run.task.row_kind
     return {
-        "splits": [{"name": name, "kind": "tags" if tags else table_kind(path)} for name, path in tables.items()],
+        "splits": [{"name": name, "kind": kind or table_kind(path)} for name, path in tables.items()],
         "labels": labels,
         "images": images,
     }
@@ -80,7 +77,7 @@ def forecasts(workspace: Workspace, request: SplitRequest) -> ArrayResponse:
     """(3, time): the time, the true value and the forecast one step ahead, in the order of time."""
     run = workspace.run(request.run)
     evaluated = _rows(workspace, run, request.split)
-    if not isinstance(run.settings.target, Series):
+    if run.task.input_kind != "series":
         raise UserError("This model does not forecast.", location=run.name, hint="Choose a run of a series.")
     return ArrayResponse(
         np.array([[float(each) for each in (row.text, row.truth, row.prediction)] for row in evaluated]).T
@@ -120,7 +117,7 @@ def without_paths(rows: list[EvaluatedRow], model: Model) -> list[EvaluatedRow]:
 
 def has_images(model: Model) -> bool:
     """Whether the source are images, which the tables contain as file names."""
-    return isinstance(model.config.model.source, ImageSource)
+    return model.task.input_kind in ("image", "video")
 
 
 def row_fields(row: EvaluatedRow) -> dict[str, Any]:

@@ -24,12 +24,9 @@ from seq2see.explorer.inputs import check_length, require_text_model
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS, InputRequest, InputText, RunRequest
 from seq2see.explorer.traces import model_input
 from seq2see.explorer.workspace import Workspace
-from seq2see.runs.generation_context import GenerationContext, check_token_ids, generation_context
 from seq2see.runs.layer_predictions import layer_predictions
-from seq2see.runs.masked_context import MaskedContext, masked_context
-from seq2see.tasks.encoder_only import Predictor
-from seq2see.tasks.fill import Fill
-from seq2see.tasks.model import Model
+from seq2see.tasks.generation_context import GenerationContext, check_token_ids
+from seq2see.tasks.masked_context import MaskedContext
 
 TOP_TOKENS = 4
 """The number of most probable tokens for each layer."""
@@ -113,9 +110,9 @@ def analyze(workspace: Workspace, request: NextTokenRequest) -> dict[str, Any]:
 def detokenize(workspace: Workspace, request: DetokenizeRequest) -> dict[str, Any]:
     """The text of tokens, so that the page can replace one of them."""
     run = workspace.run(request.run)
-    if not run.settings.generates:
+    if not run.task.generates:
         require_text_model(run)
-    tokenizer = run.model.tokenizers.target if run.settings.generates else run.model.tokenizers.source
+    tokenizer = run.model.tokenizers.target if run.task.generates else run.model.tokenizers.source
     check_token_ids(tokenizer, request.ids)
     return {"text": tokenizer.decode(request.ids)}
 
@@ -123,27 +120,23 @@ def detokenize(workspace: Workspace, request: DetokenizeRequest) -> dict[str, An
 def token_context(workspace: Workspace, request: PrefixRequest) -> GenerationContext | MaskedContext:
     """The context of a masked language model or of a generative model."""
     run = workspace.run(request.run)
-    if is_masked_model(run.model):
-        context = masked_context(run.model, request.text)
-        check_length(len(context.ids))
-        return context
-    return decoder_context(workspace, request)
+    try:
+        context = run.task.token_context(run.model, model_input(workspace, request), request.target, request.forced_ids)
+    except UserError as error:
+        raise UserError(error.message, location=error.location or run.name, hint=error.hint) from None
+    if isinstance(getattr(context, "source", None), Sequences):
+        check_length(context.source.values.size(1))
+    check_length(len(context.ids))
+    return context
 
 
 def decoder_context(workspace: Workspace, request: PrefixRequest) -> GenerationContext:
     """The context of a generative model: the source and the prefix."""
     run = workspace.run(request.run)
-    if not run.settings.generates:
+    if not run.task.generates:
         raise UserError("This model generates no texts.", location=run.name, hint="Choose a run that generates texts.")
-    context = generation_context(run.model, model_input(workspace, request), request.target, request.forced_ids)
-    check_length(context.source.values.size(1) if isinstance(context.source, Sequences) else 0)
-    check_length(len(context.ids))
+    context: Any = token_context(workspace, request)
     return context
-
-
-def is_masked_model(model: Model) -> bool:
-    """Whether it is a masked language model."""
-    return isinstance(model, Predictor) and isinstance(model.task, Fill)
 
 
 def candidates_at(context: GenerationContext | MaskedContext, position: int, max_candidates: int) -> dict[str, Any]:

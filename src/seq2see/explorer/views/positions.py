@@ -16,9 +16,6 @@ from seq2see.inspection.position_encodings import (
     position_similarity,
     position_table,
 )
-from seq2see.models.image_settings import ImageSource
-from seq2see.models.ngram_lm import NgramSettings
-from seq2see.models.settings import EmbeddingTarget, Tags
 from seq2see.runs.reordering import Reordering, reordering, without_position_embeddings
 from seq2see.tasks.model import Model
 
@@ -53,12 +50,7 @@ def encodings(workspace: Workspace, request: RunRequest) -> dict[str, Any]:
         {"side": side, "kind": each.kind, "max_positions": each.max_positions, "heads": each.heads, "grid": each.grid}
         for side, each in sides.items()
     ]
-    # A tagger predicts tags of words; a token that is moved alone would become part of another word. The output of an
-    # embedding model is a vector, which the view cannot show.
-    reorderable = not isinstance(run.settings.source, ImageSource) and not isinstance(
-        run.settings.target, Tags | EmbeddingTarget
-    )
-    return {"sides": fields, "reorderable": reorderable}
+    return {"sides": fields, "reorderable": run.task.movable_tokens}
 
 
 def _sides(run: OpenRun) -> dict[SequenceSide, str]:
@@ -100,9 +92,8 @@ def _checked_encoding(workspace: Workspace, request: PositionTableRequest) -> Po
 
 def _length(run: OpenRun, encoding: PositionEncoding, request: PositionTableRequest) -> int:
     """The requested number of positions; of an image, the number of patches in a row."""
-    source = run.settings.source
+    source: Any = run.settings.source
     if "grid" in encoding.kind:
-        assert isinstance(source, ImageSource)
         return source.image_size // source.embedding.size
     return min(request.length, encoding.max_positions or request.length)
 
@@ -128,10 +119,8 @@ def _reordered(workspace: Workspace, request: ReorderRequest) -> Reordering:
     """The tokens of the text in the requested order."""
     run = workspace.run(request.run)
     require_text_model(run)
-    if isinstance(run.settings.decoder, NgramSettings):
-        raise UserError("This model is an n-gram model, which has no vectors.", location=run.name)
-    if isinstance(run.settings.target, Tags):
-        raise UserError("This model tags words, whose tokens cannot be reordered.", location=run.name)
+    if not run.task.movable_tokens:
+        raise UserError("The tokens of this model cannot be reordered.", location=run.name, hint="Choose another run.")
     model = run.model if request.positions == "on" else without_position_encoding(workspace, run)
     reordered = reordering(model, request.text, request.order)
     if len(reordered.ids) > MAX_SHOWN_TOKENS:

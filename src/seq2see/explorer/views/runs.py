@@ -21,7 +21,6 @@ from seq2see.core.errors import UserError
 from seq2see.data.examples import short_name
 from seq2see.explorer.schemas import RunRequest
 from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.models.image_settings import ImageSource
 from seq2see.runs.report_examples import diff_parts
 from seq2see.runs.run_folder import RunFolder
 
@@ -72,7 +71,7 @@ def samples(workspace: Workspace, request: SamplesRequest) -> dict[str, Any]:
         raise UserError(f"There are no samples of step {request.step:,}.", location=run.name)
     columns, *rows = [line.split("\t") for line in path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]]
     rows = [row for row in rows if len(row) == 3]
-    if isinstance(run.settings.source, ImageSource):
+    if run.task.input_kind in ("image", "video"):
         rows = [[short_name(name), *rest] for name, *rest in rows]
     marked = [diff_parts(output, reference) for _, reference, output in rows]
     return {"columns": columns, "rows": rows, "marked": marked}

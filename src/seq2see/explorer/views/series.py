@@ -11,7 +11,7 @@ from seq2see.data.examples import Example
 from seq2see.data.series_dataset import parse_numbers
 from seq2see.explorer.schemas import InputText, RunRequest
 from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.tasks.forecast import Forecaster, context_of
+from seq2see.tasks.forecast import context_of
 
 MAX_WINDOWS = 12
 """The number of windows of the test values that are offered as examples."""
@@ -29,8 +29,8 @@ class ForecastRequest(RunRequest):
 def forecast_series(workspace: Workspace, request: ForecastRequest) -> dict[str, Any]:
     """The values in the model's context, the forecasts one step ahead, and the forecast after the last value."""
     run = workspace.run(request.run)
-    model = run.model
-    if not isinstance(model, Forecaster):
+    model: Any = run.model
+    if run.task.input_kind != "series":
         raise UserError("This model does not forecast.", location=run.name, hint="Choose a run of a series.")
     one_step = model.one_step_forecasts(request.text)
     values = parse_numbers(request.text)[-len(one_step) :]

@@ -17,8 +17,6 @@ from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.attention_measures import rollout
 from seq2see.inspection.position_encodings import find_position_encoding, position_similarity
 from seq2see.inspection.trace import trace
-from seq2see.models.settings import EmbeddingTarget
-from seq2see.tasks.caption import Captioner
 
 AttentionMaps = list[NDArray[np.float32]]
 TOP_K = 10
@@ -69,7 +67,7 @@ def model_info(workspace: Workspace, request: ImageRequest) -> dict[str, Any]:
         "prefix_tokens": ["class", "distillation"][: run.settings.prefix_tokens] if layers else [],
         "layers": len(layers),
         "heads": len(layers[0]) if layers else 0,
-        "generates": run.settings.generates,
+        "generates": run.task.generates,
         "positions": find_position_encoding(run.model.module.source, run.model.module.encoder).kind,  # type: ignore[arg-type]
     }
 
@@ -77,11 +75,11 @@ def model_info(workspace: Workspace, request: ImageRequest) -> dict[str, Any]:
 def predict_image(workspace: Workspace, request: ImagePredictRequest) -> dict[str, Any]:
     """The most probable labels, or a caption and its tokens."""
     run, image, model = workspace.run(request.run), prepare_image(workspace, request), _model(workspace, request)
-    if isinstance(model, Captioner):
+    if run.task.generates:
         prediction = model.predict([image.model_input])[0]
         tokens = [{"text": each.text, "probability": each.probability} for each in prediction.outputs[0].tokens]
         return {"text": prediction.text, "tokens": tokens, "candidates": []}
-    if isinstance(run.settings.target, EmbeddingTarget):  # pretrained weights without a head have no predictions
+    if not run.task.predicts:  # pretrained weights without a head
         return {"text": "", "tokens": [], "candidates": []}
     prediction = model.predict([image.model_input], top_k=TOP_K)[0]
     candidates = [{"text": each.text, "probability": each.probability} for each in prediction.candidates[0]]
@@ -114,7 +112,7 @@ def patch_similarity(workspace: Workspace, request: RunRequest) -> ArrayResponse
 def regions(workspace: Workspace, request: RegionsRequest) -> ArrayResponse:
     """(token, position): the cross-attention weights of each token of a caption."""
     model = _model(workspace, request)
-    if not isinstance(model, Captioner):
+    if not model.task.generates:
         raise UserError("This model generates no captions.", location=workspace.run(request.run).name)
     image = prepare_image(workspace, request)
     record = model.trace(image.model_input, request.target)

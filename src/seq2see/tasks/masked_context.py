@@ -11,11 +11,12 @@ from torch import Tensor
 from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.data.masking import encode_with_masks
-from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, Tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, UNK, Tokenizer
 from seq2see.decoding.engine import log_probabilities
-from seq2see.tasks.fill import FIRST_TEXT_ID
 from seq2see.tasks.model import Model
 
+FIRST_TEXT_ID = UNK + 1
+"""The first id of a text token, after the special tokens."""
 BATCH_SIZE = 32
 """Rows per batch, each with one masked position."""
 MAX_MASKED = 128

@@ -20,7 +20,6 @@ from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, Tokenizer
 from seq2see.decoding.engine import log_probabilities, suppress_special_tokens
 from seq2see.decoding.search_tree import SearchTree, trace_search
 from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler
-from seq2see.models.image_settings import ImageSource
 from seq2see.tasks.model import Model
 
 
@@ -104,7 +103,7 @@ def generation_context(model: Model, source: Any, target: str = "", token_ids: S
     """
     check_token_ids(model.tokenizers.target, token_ids)
     prefix_ids = [*model.tokenizers.target.encode(target), *token_ids]
-    if isinstance(model.config.model.source, ImageSource):
+    if model.task.input_kind in ("image", "video"):
         return GenerationContext(model, model.named_batch(source, "").batch.source, prefix_ids, False)
     return _text_context(model, source, prefix_ids)
 
