@@ -21,6 +21,7 @@ from pydantic_core import PydanticUndefined
 from seq2see.core.settings import Settings, choices, descriptions, walk
 from seq2see.recipes.registry import RECIPES
 from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import TASKS
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -95,8 +96,8 @@ def settings_page(translate: Translate) -> str:
         translate("settings: introduction"),
         "",
     ]
-    for cls, paths in _setting_paths(Recipe).items():
-        kind = cls.model_fields.get("kind")
+    for cls, paths in _setting_paths().items():
+        kind = cls.model_fields.get("kind") or cls.model_fields.get("task")
         title = ", ".join(f"`{path}`" for path in paths) or translate("The recipe itself")
         lines += [f"## {title}{f': {kind.default}' if kind else ''}", "", translate(first_sentence(cls)), ""]
         rows = list(_rows(cls, translate))
@@ -109,8 +110,8 @@ def settings_page(translate: Translate) -> str:
     return "\n".join(lines[:-1]) + "\n"
 
 
-def _setting_paths(cls: type[Settings]) -> dict[type[Settings], list[str]]:
-    """Every settings class with the paths at which it can occur, in reading order."""
+def _setting_paths() -> dict[type[Settings], list[str]]:
+    """Every settings class with the paths at which it can occur: the recipe of each task, then what is inside."""
     paths_of: dict[type[Settings], list[str]] = {}
 
     def visit(current: type[Settings], path: str) -> None:
@@ -121,13 +122,17 @@ def _setting_paths(cls: type[Settings]) -> dict[type[Settings], list[str]]:
             for option in choices(field.annotation):
                 visit(option, f"{path}.{name}" if path else name)
 
-    visit(cls, "")
+    recipes = [TASKS[name].recipe for name in dict.fromkeys(make().task for make in RECIPES.values())]
+    for cls in recipes:
+        paths_of[cls] = []
+    for cls in recipes:
+        visit(cls, "")
     return paths_of
 
 
 def _rows(cls: type[Settings], translate: Translate) -> Iterator[str]:
     for name, field in cls.model_fields.items():
-        if name == "kind":
+        if name in ("kind", "task"):
             continue
         options = choices(field.annotation)
         values = [f"`{option.model_fields['kind'].default}`" for option in options if "kind" in option.model_fields]
@@ -196,7 +201,7 @@ def pages() -> dict[Path, str]:
 def sentences() -> list[str]:
     """All sentences of the source that occur on the pages."""
     shown = [first_sentence(make) for make in RECIPES.values()]
-    for cls in _setting_paths(Recipe):
+    for cls in _setting_paths():
         shown.append(first_sentence(cls))
         shown += [text for name in cls.model_fields if (text := descriptions(cls).get(name))]
     return list(dict.fromkeys(shown))

@@ -13,7 +13,7 @@ from source_tree import PACKAGE, ROOT, defined_names, modules, project_files, ta
 
 from seq2see.core.settings import choices
 from seq2see.recipes.registry import RECIPES
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import TASKS
 
 ENGLISH, CHINESE = (tables(ROOT / "docs" / f"glossary{ending}") for ending in (".md", ".zh.md"))
 *SUBJECTS, UNUSED = ENGLISH
@@ -27,7 +27,7 @@ EXCEPTIONS = {
     "src/seq2see/metrics/zipf.py zipf_slope": "the slope of a straight line in Zipf's plot",
     "src/seq2see/runs/report_ngrams.py slope": "the slope of a straight line in Zipf's plot",
     "src/seq2see/models/ngram_lm.py is_seen": "seen and unseen n-grams are the words of the literature on smoothing",
-    "src/seq2see/runs/ngram_training.py seen_lengths": "seen and unseen n-grams, as above",
+    "src/seq2see/tasks/ngram.py seen_lengths": "seen and unseen n-grams, as above",
     "src/seq2see/training/ngram_smoothing.py seen": "seen and unseen n-grams, as above",
 }
 PAGE_EXCEPTIONS = {
@@ -99,7 +99,8 @@ def test_no_name_in_the_source_is_a_banned_one():
 
 def test_no_setting_recipe_or_file_has_a_banned_name():
     files = [path.relative_to(PACKAGE).as_posix() for path in project_files() if path.is_relative_to(PACKAGE)]
-    wrong = [name for name in (*sorted(set(settings_of(Recipe))), *RECIPES, *files) if is_banned(name)]
+    settings = {path for task in TASKS.values() for path in settings_of(task.recipe)}
+    wrong = [name for name in (*sorted(settings), *RECIPES, *files) if is_banned(name)]
     assert not wrong, "docs/glossary.md says how to write these:\n" + "\n".join(wrong)
 
 

@@ -11,7 +11,7 @@ from source_tree import PACKAGE, ROOT, Module, modules
 
 ORDER = (
     "core", "kernels", "data", "layers", "models", "training", "decoding", "metrics", "inspection",
-    "interop", "runs", "recipes", "explorer", "labs", "api", "cli",
+    "interop", "tasks", "runs", "recipes", "explorer", "labs", "api", "cli",
     "__main__",
 )  # fmt: skip
 """From top to bottom; `api` and `__main__` (the command line, for `python -m`) stand at the root of the package."""

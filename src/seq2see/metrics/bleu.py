@@ -21,9 +21,7 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Literal
-
-from sacrebleu.metrics import BLEU, CHRF
+from typing import Any, Literal
 
 from seq2see.core.errors import UserError
 from seq2see.metrics.accuracy import check_same_length
@@ -44,6 +42,18 @@ class Score:
         return f"{self.name} {self.value:.2f} ({self.signature})"
 
 
+def _bleu(**options: Any) -> Any:
+    from sacrebleu.metrics import BLEU  # imported here: it takes half a second, and training does not need it
+
+    return BLEU(**options)
+
+
+def _chrf() -> Any:
+    from sacrebleu.metrics import CHRF  # imported here for the same reason
+
+    return CHRF()
+
+
 def corpus_bleu(
     outputs: Sequence[str],
     references: Sequence[str],
@@ -56,7 +66,7 @@ def corpus_bleu(
     100.0
     """
     check_same_length(outputs, references)
-    metric = BLEU(tokenize=tokenize)
+    metric = _bleu(tokenize=tokenize)
     if not all_references:
         return _score("BLEU", metric, outputs, references)
     check_same_length(outputs, all_references)
@@ -67,18 +77,18 @@ def corpus_bleu(
 def corpus_chrf(outputs: Sequence[str], references: Sequence[str]) -> Score:
     """chrF2 of a test set (Popović 2015): it counts n-grams of characters, so it needs no tokenizer."""
     check_same_length(outputs, references)
-    return _score("chrF2", CHRF(), outputs, references)
+    return _score("chrF2", _chrf(), outputs, references)
 
 
 def sentence_chrf(outputs: Sequence[str], references: Sequence[str]) -> list[float]:
     """chrF2 of each output, for sorting a table: BLEU needs 4-grams, which a short output does not contain."""
     check_same_length(outputs, references)
-    metric = CHRF()
+    metric = _chrf()
     pairs = zip(outputs, references, strict=True)
     return [metric.sentence_score(output, [reference]).score for output, reference in pairs]
 
 
-def _score(name: str, metric: BLEU | CHRF, outputs: Sequence[str], references: Sequence[str]) -> Score:
+def _score(name: str, metric: Any, outputs: Sequence[str], references: Sequence[str]) -> Score:
     # sacrebleu expects a list of reference sets; here each output has exactly one reference.
     value = metric.corpus_score(list(outputs), [list(references)]).score
     return Score(name, float(value), str(metric.get_signature()))
@@ -109,7 +119,7 @@ def corpus_bleu_tokenized(outputs: Sequence[str], references: Sequence[str], lan
     check_same_length(outputs, references)
     # With these arguments the signature of sacrebleu contains that the text is lower-cased and tokenized; `force`
     # switches off its warning about tokenized text.
-    metric = BLEU(tokenize="none", lowercase=True, force=True)
+    metric = _bleu(tokenize="none", lowercase=True, force=True)
     tokenized = [moses_tokens(texts, language) for texts in (outputs, references)]
     value = metric.corpus_score(tokenized[0], [tokenized[1]]).score
     signature = f"{metric.get_signature()}|moses:lower+normalize+tokenize|lang:{language}|{_version()}"

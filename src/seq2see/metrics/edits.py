@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rapidfuzz.distance import Levenshtein
-
 from seq2see.core.errors import UserError
 from seq2see.metrics.accuracy import check_same_length
 
@@ -58,6 +56,8 @@ class EditErrorCounts:
 
 def count_edit_errors(outputs: Sequence[Symbols], all_references: Sequence[Sequence[Symbols]]) -> EditErrorCounts:
     """Compare each output with its nearest reference; among equally near references the first one is used."""
+    from rapidfuzz.distance import Levenshtein  # imported here: training does not need it
+
     check_same_length(outputs, all_references)
     edits = symbols = wrong_sequences = 0
     for output, references in zip(outputs, all_references, strict=True):

@@ -77,6 +77,7 @@ class EmbedImage(Embed):
 def cosine_similarities(embeddings: EmbeddingArray) -> EmbeddingArray:
     """(text, text): the cosine similarities of embeddings of length 1.
 
+    >>> import numpy as np
     >>> cosine_similarities(np.array([[1, 0], [0.6, 0.8]], np.float32)).round(2).tolist()
     [[1.0, 0.6000000238418579], [0.6000000238418579, 1.0]]
     """

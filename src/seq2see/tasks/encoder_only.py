@@ -75,8 +75,8 @@ class EncoderOnlyTask(Task):
         """The model with settings of a prediction that change it, which are removed from `settings`."""
         return stored
 
-    def known_text(self, text: str) -> str:
-        """The part of an input that a vocabulary can lack."""
+    def text_without_masks(self, text: str) -> str:
+        """An input without [MASK], in which unknown tokens are searched for."""
         return text
 
     def named_batch(self, stored: StoredModel, inputs: EncodedInput, batch: Batch) -> NamedBatch:
@@ -163,7 +163,7 @@ class Predictor(Model):
         return self._warnings(self.task.encode(self.stored, text))
 
     def _warnings(self, inputs: EncodedInput) -> tuple[str, ...]:
-        text = self.task.known_text(inputs.text)
+        text = self.task.text_without_masks(inputs.text)
         return inputs.warnings + unknown_token_warnings(text, inputs.ids, self.tokenizers.source)
 
 

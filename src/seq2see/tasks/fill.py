@@ -156,7 +156,7 @@ class Fill(EncoderOnlyTask):
         """The text, in which one position at a time is masked."""
         return masked_context(model, raw)
 
-    def known_text(self, text: str) -> str:
+    def text_without_masks(self, text: str) -> str:
         """The text without [MASK], which is a known token."""
         return text.replace(MASK_TEXT, " ")
 
