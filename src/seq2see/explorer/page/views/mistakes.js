@@ -81,7 +81,7 @@ const strings = {
     truth: "参考答案",
     answer: "预测",
     chrf: "chrF",
-    correct: "正确率",
+    correct: "准确率",
     log_probability: "log p",
     probability: "概率",
     loss: "平均损失",
