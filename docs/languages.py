@@ -18,11 +18,11 @@ PHRASES = {
     "recipes: the base": ("The other recipes are compared with this one.", "其他配方都与它比较。"),
     "settings: introduction": (
         "A recipe is a tree of settings. Change one by its path: `--set encoder.width=64` on the command line, "
-        '`recipe.with_(**{"encoder.width": 64})` in Python, or in a TOML file that `seq2see show NAME --toml` gives. '
-        "Where there are several kinds, `--set encoder.kind=recurrent` swaps one for another.",
+        '`recipe.with_(**{"encoder.width": 64})` in Python, or in the TOML file that `seq2see show NAME --toml` '
+        "prints. If there are several kinds, `--set encoder.kind=recurrent` selects one.",
         "配方是一棵设置树，每项设置用路径来改：命令行写 `--set encoder.width=64`，Python 里写 "
-        '`recipe.with_(**{"encoder.width": 64})`，也可以改 `seq2see show 名称 --toml` 给出的 TOML 文件。'
-        "有几种可选时，用 `--set encoder.kind=recurrent` 换成另一种。",
+        '`recipe.with_(**{"encoder.width": 64})`，也可以改 `seq2see show 名称 --toml` 打印的 TOML 文件。'
+        "有几种可选时，用 `--set encoder.kind=recurrent` 选定一种。",
     ),
     "results: note": (
         "BLEU and exact match (%) on `test`; exact match (%) on `pairs`, `roles` and `length`; alignment error rate of "
@@ -82,17 +82,17 @@ WORDS = {
     "counted to order 5, tokens per second": "数到 5 阶，词元/秒",
     "tokens per second": "词元/秒", "sentences per second": "句/秒", "threads": "线程数", "precision": "精度",
     "batch": "批大小", "beams": "束宽", "device": "设备", "system": "系统", "compiled": "编译",
-    "forecast by": "预测方法", "image size": "图像边长", "1 ahead": "向前 1 步", "4 ahead": "向前 4 步",
+    "forecast by": "预测方法", "image size": "图片边长", "1 ahead": "向前 1 步", "4 ahead": "向前 4 步",
     "16 ahead": "向前 16 步",
     "64 ahead": "向前 64 步", "last value (naive)": "最后一个值（朴素预测）", "least squares": "最小二乘",
-    "labeled sentences": "带标签的句子数", "one-hot %": "独热（%）", "learned %": "学得（%）",
+    "labeled sentences": "带标签的句子数", "one-hot %": "独热（%）", "learned %": "学习得到（%）",
     "pre-trained %": "预训练（%）",
     "the machine did other work too": "机器同时还在做别的事",
     "compiled, one CUDA graph": "编译，整步一个 CUDA 图", "one CUDA graph": "整步一个 CUDA 图",
     "seq2see, compiled": "seq2see，编译", "seq2see, torch matmul": "seq2see，用 torch 的矩阵乘法", "memory": "内存",
     "to compiled": "与编译者之比", "to graphed": "与用 CUDA 图者之比", "full sequences": "满长序列",
     "real sentences": "真实句子",
-    "task": "任务", "masked first letter": "被掩码的首字母", "continuation": "续写", "transliteration": "转写",
+    "task": "任务", "masked first letter": "被遮住的首字母", "continuation": "续写", "transliteration": "转写",
     "workload": "任务内容", "configuration": "配置", "case": "情形", "background load": "后台负载", "size": "规模",
     "lines": "行数", "lines per second": "行/秒", "seconds to first output": "首个输出前的秒数",
     "MB at a tenth": "十分之一处的 MB", "MB at the end": "结束时的 MB",

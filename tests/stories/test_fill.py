@@ -151,7 +151,7 @@ def test_the_report_shows_scores_and_token_losses(run: RunFolder):
     evaluate(run)
     page = write_report(run).read_text(encoding="utf-8")
     assert "perplexity of masked tokens" in page
-    assert "被掩盖词元的困惑度" in page
+    assert "被遮住词元的困惑度" in page
     assert page.count('class="strip"') == 4
     assert "lines read = kept + skipped + rejected" in page
 

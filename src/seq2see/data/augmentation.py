@@ -1,13 +1,12 @@
 """Augmentation of training images: each image of a batch is transformed anew at every step.
 
-The order is: shift and flip, RandAugment, cutout, and finally mixup or CutMix. The random numbers depend on (seed,
-step, image) alone, so a resumed run computes the same images as an uninterrupted one.
+The order is: shift and flip, RandAugment, cutout (all in `rand_augment.py`), and finally mixup or CutMix. The random
+numbers depend on (seed, step, image) alone, so a resumed run computes the same images as an uninterrupted one.
 
-Mixup and CutMix: two images in one, with the labels of both.
-
-Between two examples the labels are unknown, and without further training data a model switches abruptly from one label
-to the other. Mixtures train it to interpolate. Every row is mixed with the previous row of its batch, whose order is
-random anyway. As in `image_transforms.py`, all rows are computed at once, each with random numbers of its own.
+Mixup and CutMix combine two images into one, with the labels of both. Between two examples the labels are unknown, and
+without further training data a model switches abruptly from one label to the other; mixtures train it to interpolate.
+Every row is mixed with the previous row of its batch, whose order is random anyway. All rows are computed at once, each
+with random numbers of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Counts of the n-grams of a text: each run of n tokens, its number of occurrences, and its parts.
+"""Counts of the n-grams of a text: each sequence of n tokens, its number of occurrences, and its parts.
 
-An n-gram has a number. Its key consists of the number of its first n-1 tokens and of its last token; sorting the keys
-of a whole text finds equal n-grams, without a loop over tokens. N-grams that share their first n-1 tokens are then
-adjacent. The number of a unigram is its token id.
+Every n-gram has an index. Its key combines the index of its first n-1 tokens and its last token; sorting the keys of a
+whole text finds equal n-grams, without a loop over tokens. N-grams that share their first n-1 tokens are then adjacent.
+The index of a unigram is its token id.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class NgramCounts:
-    """The n-grams of one order in a text, by number."""
+    """The n-grams of one order in a text, by index."""
 
     order: int
     vocab_size: int
     """The size of the vocabulary."""
     keys: IntArray
-    """(number of the first n-1 tokens) · vocab_size + last token; ascending."""
+    """(index of the first n-1 tokens) · vocab_size + last token; ascending."""
     counts: IntArray
     """The number of occurrences of each n-gram."""
     suffixes: IntArray
-    """The number of each n-gram's last n-1 tokens among the n-grams of the order below; for unigrams their own."""
+    """The index of each n-gram's last n-1 tokens among the n-grams of the order below; for unigrams their own."""
 
     @property
     def prefixes(self) -> IntArray:
-        """The number of each n-gram's first n-1 tokens among the n-grams of the order below."""
+        """The index of each n-gram's first n-1 tokens among the n-grams of the order below."""
         return self.keys // self.vocab_size
 
 
@@ -50,13 +50,13 @@ def count_ngrams(ids: NDArray[np.integer], vocab_size: int, order: int) -> Itera
     [(1, 4), (4, 5), (5, 4)]
     """
     text = np.concatenate([[BOS], ids]).astype(np.int64)
-    numbers = text  # the number of the n-gram that ends at each position
+    indices = text  # the index of the n-gram that ends at each position
     counts = np.bincount(text[1:], minlength=vocab_size)
     yield NgramCounts(1, vocab_size, np.arange(vocab_size), counts, np.arange(vocab_size))
     for length in range(2, order + 1):
-        keys = numbers[:-1] * vocab_size + text[length - 1 :]
-        unique, first, longer_numbers, counts = np.unique(
+        keys = indices[:-1] * vocab_size + text[length - 1 :]
+        unique, first, longer_indices, counts = np.unique(
             keys, return_index=True, return_inverse=True, return_counts=True
         )
-        yield NgramCounts(length, vocab_size, unique, counts, numbers[1:][first])
-        numbers = longer_numbers
+        yield NgramCounts(length, vocab_size, unique, counts, indices[1:][first])
+        indices = longer_indices

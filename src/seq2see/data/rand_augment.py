@@ -1,16 +1,15 @@
-"""Image transforms for augmentation: shift, flip, cutout. The label of an image stays the same.
+"""Image transforms that keep the label: shift, flip, cutout, and the strong transforms of RandAugment.
 
 All rows of a batch are transformed at once, each with random numbers of its own (`counter_rng.py`), without a GPU sync:
 no shape depends on a random number. Pixels are integers from 0 to 255 before and after, so that a transformed image can
 be displayed.
 
-RandAugment: strong transforms of an image that leave its label unchanged, such as rotate, shear and posterize.
+RandAugment (Cubuk et al. 2020) applies random operations such as rotate, shear and posterize. The authors' program
+transforms one image at a time; here every image of a batch samples its own operation, and all are computed at once.
+There are three families of operations. Every image passes through all three, with parameters that change nothing in the
+families that it has not sampled.
 
-Cubuk et al. 2020, "RandAugment". Their program transforms one image at a time; here every image of a batch samples its
-own operation, and all are computed at once. There are three families of operations. Every image passes through all
-three, with parameters that change nothing in those families that it has not sampled.
-
-1. Affine transforms: each pixel is taken from another position (rotate, shear, translate).
+1. Affine transforms: each pixel is a copy of a pixel at another position (rotate, shear, translate).
 2. Blends of the image with a degenerate one: black, its mean, grayscale, smoothed.
 3. Lookup tables for levels: posterize, solarize, autocontrast, equalize.
 """

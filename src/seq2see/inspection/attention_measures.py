@@ -1,11 +1,10 @@
-"""Measures of attention maps: entropy, distance, similarity of heads, alignment error rate.
+"""Measures of attention maps: entropy, distance, similarity of heads, alignment error rate, rollout.
 
 All functions work on plain arrays, as a record stores them: (..., query, key), where every row sums to 1 (or is all
-zeros, if there was no key to attend to). Rollout, which combines the maps of all layers, is in `rollout.py`.
+zeros, if there was no key to attend to).
 
-Attention rollout: how much each input position contributes to each output position, through all layers.
-
-The attention of one layer mixes vectors that the layers before it have mixed already. Rollout multiplies the maps:
+`rollout` computes the contribution of each input position to each output position, through all layers. The attention
+of one layer mixes vectors that the layers before it have mixed already. Rollout multiplies the maps:
 R = Aᴸ ⋯ A² A¹ with A = (mean of the heads + I) / 2, where I is the residual connection around the attention (Abnar &
 Zuidema 2020, section 3; for ViT Dosovitskiy et al. 2021, appendix D.7).
 

@@ -1,9 +1,8 @@
-"""Shared parts of all plots: colors, labels in two languages, and writing a figure to a file.
+"""Shared parts of all plots: colors, fonts, labels in two languages, and writing a figure to a file.
 
-The colors are those of Okabe & Ito, which are safe for color-blind readers. No plot uses matplotlib's global state:
-each is a `Figure` of its own.
-
-Fonts with Chinese characters for the plots: one that is installed, or the one of the extra `zh`.
+The colors are those of Okabe & Ito, which are safe for color-blind readers. Chinese labels need a font with Chinese
+characters: an installed one, or the one of the extra `zh`. No plot uses matplotlib's global state: each is a `Figure`
+of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ DPI = 140
 
 LABELS = {
     "loss": ("loss", "损失"),
-    "valid_accuracy": ("valid accuracy", "正确率"),
+    "valid_accuracy": ("valid accuracy", "准确率"),
     "learning_rate": ("learning rate", "学习率"),
     "grad_norm": ("gradient norm", "梯度范数"),
     "clipped": ("clipped", "被裁剪"),

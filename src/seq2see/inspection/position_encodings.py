@@ -1,12 +1,11 @@
-"""Position encodings as arrays, their similarity, and a model without position encodings.
+"""Position encodings as arrays, their similarity, and the effect of positions on the vectors of a model.
 
 Absolute positions are a table (position, width) that is added to the embeddings. Rotary positions are a table of angles
 (position, pair). ALiBi is an attention bias (query, key). The similarity of two positions is defined for all of them.
 
-Reordered tokens: how far the vector of each token changes, layer by layer, if the tokens are permuted.
-
-The vectors of the reordered text are permuted back, and compared with the vectors of the same tokens in the original
-text.
+Two experiments show the effect of positions: a copy of the model without position encodings, and permuted tokens. In
+the second, the vectors of the permuted text are put back into the original order, and compared layer by layer with the
+vectors of the same tokens in the original text.
 """
 
 from __future__ import annotations

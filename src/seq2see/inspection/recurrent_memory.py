@@ -1,9 +1,12 @@
 """The memory of a recurrent network: the influence of one token on later states, and the source as one vector or many.
 
 A state has the same width after one token as after a hundred. The influence of a token is measured in three ways, each
-1 at the token itself: the distance of the state from the state without the token, the sensitivity of the state to a
-small change of the token's vector (the product of the Jacobians in between, which vanishes or explodes; Bengio et al.
-1994), and the cosine similarity of the state to the state at the token.
+1 at the token itself:
+
+* the distance of the state from the state without the token;
+* the sensitivity of the state to a small change of the token's vector (the product of the Jacobians in between, which
+  vanishes or explodes; Bengio et al. 1994);
+* the cosine similarity of the state to the state at the token.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""Hooks for several concurrent traces of one model.
-
-A model is shared: while one thread traces it, another thread may use it, or trace it too. So a layer does not call a
-trace directly. It calls a dispatcher, which passes the payload to the hooks of the current thread only. The dispatcher
-is attached to a layer as long as at least one trace in any thread uses it.
-
-Tracing a model: record the activations of its modules without changing its outputs.
+"""Tracing a model: record the activations of its modules without changing its outputs.
 
 `with trace(model) as activations:` attaches hooks to the modules and removes them at the end of the block. Attention
 weights and gates, which fused kernels do not return, are computed a second time for the hooks. The outputs of a traced
-model are those of the untraced model, bit for bit. A concurrent use of the model in another thread is not recorded.
+model are those of the untraced model, bit for bit.
 
 | kind | description | shape |
 |---|---|---|
@@ -21,6 +15,10 @@ model are those of the untraced model, bit for bit. A concurrent use of the mode
 | embedding | the input of the encoder or the decoder | time, width |
 | stream | the output of each block of the encoder or decoder, or of the whole if it has no blocks | time, width |
 | logits | the scores of all classes | time, class |
+
+A model is shared: while one thread traces it, another thread may use it, or trace it too. So a layer does not call a
+trace directly. It calls a dispatcher, which passes the payload to the hooks of the current thread only. The dispatcher
+is attached to a layer as long as at least one trace in any thread uses it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The plot of a training run: loss, accuracy, learning rate, gradient norm and speed.
+"""Plots of a training run: metrics by step, and for n-gram models perplexity by order and frequency by rank.
 
-The lines of a panel are labeled at their right ends; the last value of each panel is in its corner.
-
-Two plots of n-gram models: perplexity by order, and frequency by rank (Zipf's law).
+`draw_curves` draws loss, accuracy, learning rate, gradient norm and speed. The lines of a panel are labeled at their
+right ends; the last value of each panel is in its corner. The two plots of n-gram models show the effect of the order,
+and Zipf's law.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The configuration files of a BERT folder as model settings; an unsupported option raises an error with its name.
+"""Import of Hugging Face's BERT: its configuration files as model settings, and its weight names as state-dict keys.
 
-The mapping between the weight names of Hugging Face's BERT classes and the state-dict keys of seq2see.
-
-The encoder is the same for all tasks; the name of the architecture determines the head.
+The encoder is the same for all tasks; the name of the architecture determines the head. An unsupported option raises an
+error with its name.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The `config.json` of GPT-2 and Llama as model settings; an unsupported option raises an error with its name.
+"""GPT-2 and Llama of Hugging Face: `config.json` as model settings, and the layouts of their weights.
 
-The mapping between Hugging Face's weight names of GPT-2 and Llama and the state-dict keys of seq2see.
+An unsupported option of `config.json` raises an error with its name.
 
-A layout is a list of mappings, one for each weight of seq2see. Import concatenates the external tensors, export splits
-the own tensor, and both use the shapes that are stored here, so there is one list for both directions.
+A layout is a list of mappings, one for each weight of seq2see, from Hugging Face's weight names to state-dict keys.
+Import concatenates the external tensors, export splits the tensor of seq2see, and both use the shapes that are stored
+here, so there is one list for both directions.
 """
 
 from __future__ import annotations

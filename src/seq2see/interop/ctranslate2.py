@@ -1,11 +1,10 @@
-"""Export of Transformers to CTranslate2, a fast inference engine for CPUs and GPUs that needs no torch.
+"""CTranslate2, a fast inference engine for CPUs and GPUs that needs no torch: export of Transformers, and decoding.
 
-The folder holds CTranslate2's own `model.bin`, `config.json` and vocabularies, and the tokenizers of seq2see.
+The exported folder holds CTranslate2's own `model.bin`, `config.json` and vocabularies, and the tokenizers of seq2see.
 CTranslate2 itself appends <eos> to each source. Positions are stored as a table. <pad> and <bos>, which seq2see
 suppresses in decoding, get a large negative bias, so that CTranslate2 never generates them either.
 
-Decoding by CTranslate2 instead of seq2see's own decoding loop, with the same decoding settings.
-
+`Ct2Engine` decodes with CTranslate2 instead of seq2see's own decoding loop, with the same decoding settings.
 Settings with the same meaning in both engines are passed on; settings that CTranslate2 does not support raise an error.
 Three settings need care:
 

@@ -1,12 +1,8 @@
-"""Export of encoder-only models to folders that Hugging Face `transformers` loads, in the layout of BERT.
+"""Export of encoder-only models to folders that Hugging Face `transformers` loads: the layouts of BERT, ViT and DeiT.
 
-That layout is fixed: learned embeddings of token, position and segment, post-norm, and heads on <bos> or on each
-token. For a model with another setting an error names that setting before anything is written.
-
-Export of ViTs to folders that Hugging Face `transformers` loads, in the layout of ViT, or of DeiT with two tokens.
-
-That layout is fixed: patch embedding, pre-norm, a head on the class token. For a model with another setting an error
-names that setting before anything is written.
+These layouts are fixed. BERT has learned embeddings of token, position and segment, post-norm, and heads on <bos> or on
+each token. ViT has a patch embedding, pre-norm and a head on the class token; DeiT has two such tokens. For a model
+with another setting an error names that setting before anything is written.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The content of `config.json` and `generation_config.json` for Hugging Face `transformers`.
-
-Export of tokenizers to the single `tokenizer.json` of a Hugging Face folder.
+"""The files of a Hugging Face folder: `config.json`, `generation_config.json` and the single `tokenizer.json`.
 
 A shared tokenizer is written with a post-processor that appends <eos> to each text. Two tokenizers become one that
 encodes as the source's and decodes as the target's: its vocabulary is that of the source followed by that of the

@@ -1,18 +1,17 @@
-"""An exported pair of ONNX graphs as a model for seq2see's own decoding loop.
+"""ONNX, for onnxruntime and other engines: export of image classifiers and encoder-decoders, and decoding.
 
-The graphs may run in any engine; `OnnxModel.open` runs them in onnxruntime on the CPU.
+An image classifier becomes one graph, `classifier.onnx`: pixels in, logits of the labels out. Its input is bytes, and
+the graph includes their normalization. The number of images is dynamic, their size is that of the training images.
+`model.json` lists the labels.
 
-Export of image classifiers to one ONNX graph: pixels in, logits of the labels out.
+An encoder-decoder Transformer becomes two graphs. `encoder.onnx` encodes the source once and returns, for every block
+of the decoder, the keys and values of cross-attention (the memory). `decoder_step.onnx` maps new tokens and the keys
+and values of the past to the logits of the next token and the extended past. Batch size, source length, past length and
+the number of new tokens are dynamic; the past of the first step is empty. `model.json` lists inputs and outputs;
+decoding begins with <bos>.
 
-The input of `classifier.onnx` is bytes, and the graph includes their normalization. The number of images is dynamic,
-their size is that of the training images. `model.json` lists the labels.
-
-Export of encoder-decoder Transformers to two ONNX graphs, for onnxruntime and other engines.
-
-`encoder.onnx` encodes the source once and returns, for every block of the decoder, the keys and values of
-cross-attention (the memory). `decoder_step.onnx` maps new tokens and the keys and values of the past to the logits of
-the next token and the extended past. Batch size, source length, past length and the number of new tokens are dynamic;
-the past of the first step is empty. `model.json` lists inputs and outputs; decoding begins with <bos>.
+`OnnxModel` is such a pair of graphs as a model for seq2see's own decoding loop. The graphs may run in any engine;
+`OnnxModel.open` runs them in onnxruntime on the CPU.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A check for metrics that compare outputs with references.
-
-Accuracy: the share of correct predictions, by token or by sentence.
+"""Accuracy: the share of correct predictions, by token or by sentence.
 
 The result stores its two counts, so that batches can be summed: the mean of the accuracies of batches would weight a
-token in a small batch more than one in a large batch.
+token in a small batch more than one in a large batch. `check_same_length` serves all metrics that compare outputs with
+references.
 """
 
 from __future__ import annotations

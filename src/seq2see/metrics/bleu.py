@@ -1,13 +1,11 @@
-"""BLEU and chrF, computed by sacrebleu and reported with their signatures.
+"""BLEU and chrF, computed by sacrebleu and reported with their signatures; and tokenized BLEU, as in many papers.
 
 BLEU scores cannot be compared without their signatures (case, tokenization, smoothing, version; Post 2018), so a
 `Score` always contains one. `d2l_bleu.py` contains the same computation in readable form.
 
-Tokenized BLEU: BLEU of text that was lower-cased and tokenized before scoring, for comparison with papers.
-
 Many papers on Multi30k (Wu et al. 2021, 41.02 on English to German, among them) score text that was first lower-cased,
-then had its punctuation normalized, then was tokenized, all by the scripts of Moses (Koehn et al. 2007). This BLEU is a
-few points higher than cased BLEU of detokenized text (`bleu.py`), so they must not be compared with each other; each
+then had its punctuation normalized, then was tokenized, all by the scripts of Moses (Koehn et al. 2007). This tokenized
+BLEU is a few points higher than cased BLEU of detokenized text, so the two must not be compared with each other; each
 has its own signature.
 
 The order matters. With the package `sacremoses` 0.2.0, lower-casing *before* tokenizing gives 12,103 tokens for the

@@ -1,12 +1,11 @@
-"""Classification metrics: the confusion matrix, and precision, recall and F1 of each label.
+"""Classification metrics: the confusion matrix, and precision, recall and F1 of each label or of spans of words.
 
 Precision is the share of the predictions of a label that are correct, recall is the share of its examples that are
 found, and F1 is their harmonic mean (van Rijsbergen 1979, chapter 7). Accuracy does not show that a rare label is never
 found; macro F1, the unweighted mean over the labels, does.
 
-Spans of words, such as named entities, from BIO tags: B-PER I-PER O.
-
-A span is correct only if its start, its end and its type are correct (Tjong Kim Sang & De Meulder 2003, section 2.2).
+Spans of words, such as named entities, are marked by BIO tags (B-PER I-PER O). A span is correct only if its start, its
+end and its type are correct (Tjong Kim Sang & De Meulder 2003, section 2.2).
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ TEXTS = {
     ),
     "samples_note": (
         "Outputs for the same validation examples at every evaluation. Marked: differences from the reference.",
-        "每次验证时对同样的验证样例的输出。标记部分与参考答案不同。",
+        "每次评测时对同样的验证样例的输出。标记部分与参考答案不同。",
     ),
     "step": ("step", "步"),
     "source": ("source", "原文"),
@@ -177,8 +177,8 @@ TEXTS = {
         "Each row shows the attention of one generated word to the source words.",
         "每一行显示一个生成的词对原文各词的注意力。",
     ),
-    "masked_accuracy": ("accuracy of masked tokens % (test)", "被掩盖词元的准确率 %（测试集）"),
-    "masked_perplexity": ("perplexity of masked tokens (test)", "被掩盖词元的困惑度（测试集）"),
+    "masked_accuracy": ("accuracy of masked tokens % (test)", "被遮住词元的准确率 %（测试集）"),
+    "masked_perplexity": ("perplexity of masked tokens (test)", "被遮住词元的困惑度（测试集）"),
     "next_sentence_accuracy": (
         "accuracy of next sentence prediction % (test)",
         "下一句预测的准确率 %（测试集）",
@@ -186,7 +186,7 @@ TEXTS = {
     "token_losses_note": (
         "Test text, with each token masked in turn: the darker a token, the larger its loss. Point at a token to see "
         "the loss, −log p.",
-        "测试文本：每次只掩盖一个词元；颜色越深，损失越大。鼠标指向词元可看到损失 −log p。",
+        "测试文本：每次只遮住一个词元；颜色越深，损失越大。鼠标指向词元可看到损失 −log p。",
     ),
     "generated_token_losses_note": (
         "Test text, each token predicted from the tokens before it in its line: the darker a token, the larger its "

@@ -1,13 +1,11 @@
-"""Downloading one file from its public home: completely and verified, or not at all.
+"""Downloading one file from its public home, completely and verified or not at all; and reading files from archives.
 
 The bytes are written to a `.part` file; if the connection is lost, the file remains, and the next attempt continues
 after its last byte. Only a complete file with the expected SHA-256 is renamed to the final name.
 
-Files from a zip or tar archive, without trusting the archive.
-
-An archive can name files outside the folder that it is extracted to, and a small one can expand to more than the
-disk holds. So archives are never extracted as a whole: members with given names are read, up to a limit, into memory or
-into a temporary file.
+Zip and tar archives are not trusted. An archive can name files outside the folder that it is extracted to, and a small
+one can expand to more than the disk holds. So archives are never extracted as a whole: members with given names are
+read, up to a limit, into memory or into a temporary file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Texts of the catalogue with labels, tags or pronunciations: reviews, treebanks, and a pronouncing dictionary.
 
-Every line of a file is counted.
-
-A line of CMUdict is a word and its phonemes in ARPAbet: 24 consonants, and 15 vowels that end in their stress (0
-none, 1 primary, 2 secondary). `word(2)` is another pronunciation of `word`, and a comment may follow after `#`:
+Every line of a file is counted. A line of the dictionary CMUdict is a word and its phonemes in ARPAbet: 24 consonants,
+and 15 vowels that end in their stress (0 none, 1 primary, 2 secondary). `word(2)` is another pronunciation of `word`,
+and a comment may follow after `#`:
 
     tomato T AH0 M EY1 T OW2
     tomato(2) T AH0 M AA1 T OW2

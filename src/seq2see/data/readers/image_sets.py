@@ -1,13 +1,12 @@
 """Reading sets of labeled images in any supported layout.
 
-The layouts are a folder with one folder for each class (`image_folders.py`), a packed set such as MNIST or CIFAR-10
-(`packed_images.py`), and a list: a .csv, .tsv or .jsonl with the columns `file` (or `path`, `image`; relative to the
-list) and `label`. All become arrays of one size, and every image is counted: read = kept + skipped + rejected.
+The layouts are a folder with one folder for each class, a packed set such as MNIST or CIFAR-10 (`packed_images.py`),
+and a list: a .csv, .tsv or .jsonl with the columns `file` (or `path`, `image`; relative to the list) and `label`. All
+become arrays of one size, and every image is counted: read = kept + skipped + rejected.
 
-Images in folders, one folder for each class: `photos/cat/1.jpg`, or with splits `photos/train/cat/1.jpg`.
-
-Images in nested folders belong to the class as well. Hidden files and files without an image suffix are skipped and
-counted; symbolic links are followed, unless they form a loop.
+Folders are `photos/cat/1.jpg`, or with splits `photos/train/cat/1.jpg`. Images in nested folders belong to the class as
+well. Hidden files and files without an image suffix are skipped and counted; symbolic links are followed, unless they
+form a loop.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
-"""BPE-dropout of single words: random segmentations by skipping merges (Provilkov, Emelianenko & Voita 2020).
+"""BPE-dropout: random segmentations of the training texts by skipping merges (Provilkov, Emelianenko & Voita 2020).
 
 A model that always reads "unlikely" as `un likely` learns nothing about `like`. BPE with dropout skips each possible
 merge with some probability, every time it searches for the next merge, so that a word is sometimes left in smaller
 tokens. The `tokenizers` library implements this too, but with a random generator of its own, so runs would not be
 reproducible; here the random numbers are a function of the seed and the word.
 
-BPE-dropout for training texts: each epoch has other segmentations, and the same seed repeats the run.
-
-BPE-dropout segments a word anew at each occurrence; hundreds of thousands of merge loops per epoch would keep a GPU
-waiting. So for each distinct word a pool of segmentations is sampled once (one per occurrence, but 8 to 64), and an
-epoch only chooses from it, for all occurrences at once. This deviates from the paper: a segmentation much rarer than
-one in 64 (one in 8 for a rare word) is either missing in the pool or chosen too often.
+Each epoch has other segmentations. The paper segments a word anew at each occurrence; hundreds of thousands of merge
+loops per epoch would keep a GPU waiting. So for each distinct word a pool of segmentations is sampled once (one per
+occurrence, but 8 to 64), and an epoch only chooses from it, for all occurrences at once. This deviates from the paper:
+a segmentation much rarer than one in 64 (one in 8 for a rare word) is either missing in the pool or chosen too often.
 
 The choice is a function of seed, epoch and position, so the batch of any step can be computed from its number. For the
 same reason the batch plan must not depend on the sampled lengths: each text gets an estimated maximum length

@@ -90,7 +90,7 @@ class Unigram(Settings):
 
 
 class Pretrained(Settings):
-    """A pretrained vocabulary, which comes with real weights; it is not trained."""
+    """A pretrained vocabulary, which comes with pretrained weights; it is not trained."""
 
     kind: Literal["pretrained"] = "pretrained"
 

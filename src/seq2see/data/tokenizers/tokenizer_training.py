@@ -38,7 +38,7 @@ def train_tokenizer(
     """Train a vocabulary; it depends on the texts alone, not on the number of cores."""
     if isinstance(settings, Pretrained):
         raise UserError(
-            "A pretrained vocabulary cannot be trained: it comes with real weights.",
+            "A pretrained vocabulary cannot be trained: it comes with pretrained weights.",
             hint="Set the folder of these weights with `--set pretrained=FOLDER`, or set, say, tokenizer.kind=bpe.",
         )
     library = build(tokenizer_json(settings.kind, initial_vocabulary(settings.kind)))

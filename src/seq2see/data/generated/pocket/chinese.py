@@ -1,13 +1,14 @@
-"""Chinese surface realization: time and place before the verb, modifiers before the noun, no inflection.
+"""The Chinese of the pocket world: its surface realization and its lexicon.
+
+Time and place precede the verb, modifiers precede the noun, and there is no inflection:
 
 我 昨天 在 学校 读 了 一 本 新 书        subject, time, place, verb, object
 桌子 上 有 两 支 笔                      the place precedes the verb of existence
 我 喜欢 的 书                            a relative clause precedes its noun
 
-The Chinese lexicon of the pocket world: concept, word, and for a noun its measure word.
-
-Chinese puts a measure word between number and noun: "a pen" is 一支笔, not 一笔. The noun selects it, often by
-shape: 支 for sticks, 张 for flat objects, 本 for bound ones.
+The lexicon has a word for each concept, and for a noun its measure word. Chinese puts a measure word between number and
+noun: "a pen" is 一支笔, not 一笔. The noun selects it, often by shape: 支 for sticks, 张 for flat objects, 本 for
+bound ones.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ class Adjective(NamedTuple):
 
     concept: str
     kind: str
-    """`feeling` (changes from day to day), `trait` (stays), `colour` (before a noun only)."""
+    """`feeling` (changes from day to day), `trait` (stays), `color` (before a noun only)."""
     nouns: tuple[str, ...]
 
 
@@ -206,12 +206,12 @@ big          trait    animal+fruit+container+furniture+opening+plant+motor+boat+
 small        trait    animal+fruit+container+furniture+opening+plant+dish+device+thing+site+clothes
 new          trait    clothes+text+writing+container+dish+device+thing+furniture+motor+transport
 old          trait    clothes+text+writing+container+device+thing+furniture+motor+transport+photo
-red          colour   clothes+apple+flower+writing+container+umbrella+hat+motor+bicycle+opening+cup
-black        colour   clothes+animal+writing+container+umbrella+hat+motor+bicycle+wallet+sofa
-white        colour   clothes+cat+dog+horse+rabbit+duck+mouse+flower+furniture+motor+boat+cup+bowl
-blue         colour   clothes+bird+writing+container+umbrella+hat+motor+bicycle+boat+sofa+bottle
-green        colour   clothes+bird+frog+snake+apple+writing+container+umbrella+bottle+bus+taxi
-yellow       colour   clothes+bird+flower+pear+lemon+writing+container+umbrella+bus+taxi
+red          color    clothes+apple+flower+writing+container+umbrella+hat+motor+bicycle+opening+cup
+black        color    clothes+animal+writing+container+umbrella+hat+motor+bicycle+wallet+sofa
+white        color    clothes+cat+dog+horse+rabbit+duck+mouse+flower+furniture+motor+boat+cup+bowl
+blue         color    clothes+bird+writing+container+umbrella+hat+motor+bicycle+boat+sofa+bottle
+green        color    clothes+bird+frog+snake+apple+writing+container+umbrella+bottle+bus+taxi
+yellow       color    clothes+bird+flower+pear+lemon+writing+container+umbrella+bus+taxi
 expensive    trait    clothes+fruit+meal+device+thing+furniture+motor+transport+painting
 cheap        trait    clothes+fruit+vegetable+drink+writing+dish+device+furniture+ticket+toy
 beautiful    trait    clothes+plant+picture+lamp+clock+hat+garden+park+yard+village+town

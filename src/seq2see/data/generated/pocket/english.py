@@ -1,13 +1,13 @@
-"""English surface realization: agreement, inversion of the auxiliary in questions, place and time at the end.
+"""The English of the pocket world: its surface realization and its lexicon.
+
+Verbs agree with the subject, the auxiliary is inverted in questions, and place and time are at the end:
 
 I read a new book at school yesterday
 there are two pens on the table
 what did you buy yesterday?                 the question word comes first, "did" carries the past tense
 
-The English lexicon of the pocket world: only the exceptions to the spelling rules.
-
-The name of a concept is also its English word, unless a table here gives another; plurals and verb forms
-follow the rules of `regular_plural` and `VerbForms.regular`, unless they are irregular.
+The lexicon has only exceptions. The name of a concept is also its English word, unless a table here has another;
+plurals and verb forms follow the rules of `regular_plural` and `VerbForms.regular`, unless they are irregular.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ def _verb_group(clause: Clause, path: str, inverted: bool) -> tuple[list[Word], 
         return [Word("will", "AUX", verb_path + ".tense")], [Word(forms.base, "VERB", verb_path), *particle]
     if clause.tense == "now":
         return [Word(_be(clause), "AUX", verb_path + ".aspect")], [Word(forms.participle, "VERB", verb_path), *particle]
-    wants = clause.modal == "want-to"
-    tail = [Word("to", "PART", "", (verb_path + ".modal",)), Word(forms.base, "VERB", verb_path)] if wants else []
-    base, third = ("want", "wants") if wants else (forms.base, forms.third)
-    node = verb_path + ".modal" if wants else verb_path
+    intention = clause.modal == "want-to"
+    tail = [Word("to", "PART", "", (verb_path + ".modal",)), Word(forms.base, "VERB", verb_path)] if intention else []
+    base, third = ("want", "wants") if intention else (forms.base, forms.third)
+    node = verb_path + ".modal" if intention else verb_path
     if inverted or clause.negated:
         helper = "did" if clause.tense == "past" else "does" if singular else "do"
         return [Word(helper, "AUX")], [Word(base, "VERB", node), *tail, *particle]

@@ -54,7 +54,7 @@ def _adjectives_by_noun(kinds: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     return {noun: tuple(adjectives) for noun, adjectives in adjectives_of.items()}
 
 
-ADJECTIVES_OF = _adjectives_by_noun(("feeling", "trait", "colour"))
+ADJECTIVES_OF = _adjectives_by_noun(("feeling", "trait", "color"))
 OPINIONS = frozenset(["cute", "beautiful", "interesting", "useful", "famous", "delicious"])
 SIZES = frozenset(["big", "small", "new", "old", "long", "short"])
 

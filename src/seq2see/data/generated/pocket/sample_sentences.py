@@ -171,8 +171,8 @@ class VerbClauseSampler:
 COMMON = ("have", "like", "buy", "want", "give", "ride", "teach")
 WEIGHTED_VERBS = [*VERBS, *(verb for verb in VERBS if verb.concept in COMMON)]
 FEELINGS = [adjective for adjective in ADJECTIVES if adjective.kind == "feeling"]
-STANDING = [adjective for adjective in ADJECTIVES if adjective.kind != "colour"]
-COLORS = frozenset(adjective.concept for adjective in ADJECTIVES if adjective.kind == "colour")
+STANDING = [adjective for adjective in ADJECTIVES if adjective.kind != "color"]
+COLORS = frozenset(adjective.concept for adjective in ADJECTIVES if adjective.kind == "color")
 TOO_MUCH = {"busy", "tired", "sad", "hungry", "lazy", "fat", "big", "small", "old", "expensive", "dirty", "heavy"}
 TOO_MUCH |= {"long", "short", "sweet", "hot", "cold"}
 ANY_DETERMINERS = ("every", *DEFINITE_DETERMINERS)

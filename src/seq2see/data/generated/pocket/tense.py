@@ -2,8 +2,8 @@
 
 English marks tense on the verb (went, is going, will go, did not go), Chinese by function words (了, 没有, 正在, 会).
 Time adverbials (yesterday, 昨天), which would reveal the label, are omitted. Test and training sentences have no
-content in common (see `splits.py`). A few English sentences are ambiguous ("they cut bread"); none occurs with both
-labels.
+content in common (see `pocket_corpus.py`). A few English sentences are ambiguous ("they cut bread"); none occurs with
+both labels.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Scenes: images and videos of one shape with sampled attributes and actions, their labels, captions and rendering.
 
-The shape, its color, its size (small or large) and its position (one ninth of the image) are sampled uniformly; within
-these classes shade, radius, exact position and rotation vary. A dark background, specks and noise carry no
-information. The classes are disjoint: no radius lies between small and large, and no position between left and middle.
+In an image, the shape, its color, its size (small or large) and its position (one ninth of the image) are sampled
+uniformly; within these classes shade, radius, exact position and rotation vary. A dark background, specks and noise
+carry no information. The classes are disjoint: no radius lies between small and large, and no position between left and
+middle.
 
-The shape, its color and its actions are sampled uniformly; within these classes shade, radius, position, rotation and
-distance vary. Half of the videos have one action, half have two in sequence: "a red ring grows, then moves up". A
-single frame does not determine the actions, and two frames do not determine their order. Compare `scenes.py`, which
-has still images.
+In a video, the shape, its color and its actions are sampled uniformly; within these classes shade, radius, position,
+rotation and distance vary. Half of the videos have one action, half have two in sequence: "a red ring grows, then moves
+up". A single frame does not determine the actions, and two frames do not determine their order.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ const strings = {
     truth: "参考答案",
     answer: "预测",
     chrf: "chrF",
-    correct: "正确率",
+    correct: "准确率",
     log_probability: "log p",
     probability: "概率",
     loss: "平均损失",
@@ -166,7 +166,7 @@ async function drawConfusion(parts, split, app) {
     parts.showRows({ truth: labels[cell.row], answer: labels[cell.column], start: 0 });
     map.mark(cell);
   };
-  // The color range excludes the diagonal, so that mistakes are visible beside many correct predictions.
+  // The color range excludes the diagonal, so that mistakes are visible next to many correct predictions.
   const offDiagonal = values.filter((_, index) => Math.floor(index / labels.length) !== index % labels.length);
   const max = Math.max(1, ...offDiagonal);
   const map = heatMap({ name: app.t("confusion"), rows: labels, columns: labels, values, max, formatCell: String, onPick });

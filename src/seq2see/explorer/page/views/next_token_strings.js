@@ -58,7 +58,7 @@ export const strings = {
       "top-p 只保留总概率达到 p 的最少词元（核采样）。",
     source: "原文",
     target_prefix: "目标前缀（可以为空）",
-    masked_text: "文本；[MASK] 表示被掩蔽的词元",
+    masked_text: "文本；[MASK] 表示被遮住的词元",
     color_by: "颜色",
     surprisal: "惊异度",
     entropy: "熵",

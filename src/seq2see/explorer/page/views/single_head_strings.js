@@ -10,7 +10,7 @@ export const strings = {
     help_text:
       "softmax(q · k / √d + mask) v, computed step by step with the numbers of the model. The score of a query q and a key k " +
       "is their dot product, divided by √d; masked keys get −∞; softmax turns the scores into weights; the output is the " +
-      "weighted sum of the values v. This page computes it by itself; without changes the result equals the model's.\n" +
+      "weighted sum of the values v. The page computes this itself; without changes the result equals that of the model.\n" +
       "Without the division softmax saturates; without the mask a query attends to future tokens. Select a cell of Q, K or V " +
       "to change its number. Rotary position embeddings (RoPE) are already applied to q and k; a relative position bias is " +
       "added to the scores.",
@@ -54,7 +54,7 @@ export const strings = {
     title: "单个注意力头",
     hint: "关掉“除以 √d”：分数较大时，softmax 几乎把全部权重放在一个键上。",
     help_text:
-      "用模型自己的数，一步一步计算 softmax(q · k / √d + 掩码) v：查询 q 与键 k 的点积除以 √d 得到分数，被掩蔽的键得 −∞，" +
+      "用模型自己的数，一步一步计算 softmax(q · k / √d + 掩码) v：查询 q 与键 k 的点积除以 √d 得到分数，被掩去的键得 −∞，" +
       "softmax 把分数变成权重，输出是各个值 v 的加权和。这些由网页自己计算；不做改动时，结果与模型相同。\n" +
       "关掉除法，softmax 会饱和；关掉掩码，查询会关注未来的词元。选中 Q、K 或 V 的一个格子，可改动其中的数。" +
       "旋转位置编码（RoPE）已经作用于 q 和 k；相对位置偏置则加在分数上。",
