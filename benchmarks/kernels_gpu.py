@@ -25,6 +25,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seq2see.acceleration.add_norm import AddNorm, NormWithResidual
+from seq2see.acceleration.embedding import EmbeddingTables, embed_tokens
+from seq2see.acceleration.fused_cross_entropy import fused_cross_entropy
+from seq2see.acceleration.fused_feed_forward import FusedFeedForward
+from seq2see.acceleration.fused_linear import LayerNormWeights, LinearWeights, fused_linear
+from seq2see.acceleration.qkv_grad import join_head_grads
+from seq2see.acceleration.row_sums import sum_parts
+from seq2see.acceleration.short_attention import short_attention
+from seq2see.acceleration.single_query_attention import cached_self_attention, single_query_cross_attention
 from seq2see.core.devices import describe_machine, side_stream
 from seq2see.core.files import write_json
 from seq2see.decoding.engine import log_probabilities, suppress_special_tokens
@@ -32,15 +41,6 @@ from seq2see.decoding.greedy_step import greedy_step
 from seq2see.decoding.hypotheses import History
 from seq2see.decoding.samplers import GreedySampler, IndependentSearch
 from seq2see.decoding.small_batch import reference_linear
-from seq2see.kernels.add_norm import AddNorm, NormWithResidual
-from seq2see.kernels.embedding import EmbeddingTables, embed_tokens
-from seq2see.kernels.fused_cross_entropy import fused_cross_entropy
-from seq2see.kernels.fused_feed_forward import FusedFeedForward
-from seq2see.kernels.fused_linear import LayerNormWeights, LinearWeights, fused_linear
-from seq2see.kernels.qkv_grad import join_head_grads
-from seq2see.kernels.row_sums import sum_parts
-from seq2see.kernels.short_attention import short_attention
-from seq2see.kernels.single_query_attention import cached_self_attention, single_query_cross_attention
 from seq2see.layers.attention import KeyValueCache, merge_heads, split_heads
 from seq2see.layers.feed_forward import ACTIVATIONS
 from seq2see.layers.masks import cache_mask, with_additive_mask

@@ -61,7 +61,7 @@ UNSUPPORTED = {
 @pytest.fixture(autouse=True)
 def fewer_programs(monkeypatch):
     """The interpreter runs programs one after another."""
-    from seq2see.kernels import fused_linear
+    from seq2see.acceleration import fused_linear
 
     monkeypatch.setattr(fused_linear, "MIN_PROGRAMS", 4)
 

@@ -118,7 +118,7 @@ def test_files_named_on_a_page_exist():
         for pair in PAIRS
         for page in pair
         for name in re.findall(
-            r"`((?:kernels|layers|models|training|decoding|core|sources|sequences|inspection|tests|recipes)/[\w/]+\.py)`",
+            r"`((?:acceleration|layers|models|training|decoding|core|sources|sequences|inspection|tests|recipes)/[\w/]+\.py)`",
             page.read_text(encoding="utf-8"),
         )
         if not (ROOT / "src" / "seq2see" / name).exists() and not (ROOT / name).exists()

@@ -10,7 +10,7 @@ import pytest
 from source_tree import PACKAGE, ROOT, Module, modules
 
 ORDER = (
-    "core", "kernels", "data", "layers", "models", "training", "decoding", "metrics", "inspection",
+    "core", "acceleration", "data", "layers", "models", "training", "decoding", "metrics", "inspection",
     "interop", "tasks", "runs", "recipes", "explorer", "labs", "api", "cli",
     "__main__",
 )  # fmt: skip

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from seq2see.acceleration.async_layers import cast_weight
+from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, grad_sink_of
 from seq2see.core.batch import Batch, Sequences
-from seq2see.kernels.async_layers import cast_weight
-from seq2see.kernels.async_weight_grad import AsyncWeightGrads, grad_sink_of
 from seq2see.models.build import fresh_model
 from seq2see.models.heads import MaskedLMHead, SuppressTokensHead, TiedHead, UntiedHead
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
@@ -144,7 +144,7 @@ def test_gradients_of_both_uses_are_summed(device, head, count, fused):
 @pytest.mark.parametrize("first", ["head", "lookup"])
 def test_rows_are_added_in_bf16_whichever_use_comes_first(first):
     """As on a GPU with a large vocabulary, where a kernel adds the rows of tokens."""
-    from seq2see.kernels.embedding_grad import sort_tokens
+    from seq2see.acceleration.embedding_grad import sort_tokens
 
     async_grads, table = AsyncWeightGrads(torch.device(KERNELS)), nn.Embedding(WORDS, WIDTH)
     draw = partial(torch.randn, device=KERNELS)
@@ -256,7 +256,7 @@ def test_after_thirty_steps_the_loss_is_that_of_float32(kind):
 
 
 def test_a_trainer_never_scales_gradients(monkeypatch):
-    monkeypatch.setattr("seq2see.kernels.async_weight_grad.GradSink.scale_grad", None)
+    monkeypatch.setattr("seq2see.acceleration.async_weight_grad.GradSink.scale_grad", None)
     train(trainer("single"), 1)
 
 

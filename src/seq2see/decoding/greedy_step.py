@@ -7,10 +7,10 @@ from dataclasses import replace
 from jaxtyping import Float
 from torch import Tensor
 
+from seq2see.acceleration.argmax import GreedyState, greedy_step_kernel
 from seq2see.data.tokenizers.tokenizer import EOS, PAD
 from seq2see.decoding.engine import SUPPRESSED_TOKENS
 from seq2see.decoding.samplers import DecodingStep, IndependentSearch
-from seq2see.kernels.argmax import GreedyState, greedy_step_kernel
 
 
 def greedy_step(search: IndependentSearch, logits: Float[Tensor, "row vocab"]) -> DecodingStep:

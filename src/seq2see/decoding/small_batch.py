@@ -1,9 +1,9 @@
 """A Transformer with eight fused kernels for each decoder block, for one token of a few rows on a GPU.
 
 In PyTorch a decoder block consists of sixteen kernels, and for one row launching a kernel takes longer than running it.
-Here norms, activations and residual sums are fused with the neighboring linear layers (kernels/fused_linear.py), and
-the update of the key-value cache with self-attention (kernels/single_query_attention.py). For more rows, or several
-tokens at a time, the original model is used.
+Here norms, activations and residual sums are fused with the neighboring linear layers
+(acceleration/fused_linear.py), and the update of the key-value cache with self-attention
+(acceleration/single_query_attention.py). For more rows, or several tokens at a time, the original model is used.
 
 The last norm of a block is computed by the kernel that reads the residual stream next. So pre-norm and post-norm have
 one form, n = norm(x), x ← residual + f(n):
@@ -23,10 +23,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seq2see.acceleration.embedding import EmbeddingTables, embed_tokens
+from seq2see.acceleration.fused_linear import MAX_ROWS, LayerNormWeights, LinearWeights, fused_linear
+from seq2see.acceleration.single_query_attention import cached_self_attention, single_query_cross_attention
 from seq2see.core.batch import Images, Sequences
-from seq2see.kernels.embedding import EmbeddingTables, embed_tokens
-from seq2see.kernels.fused_linear import MAX_ROWS, LayerNormWeights, LinearWeights, fused_linear
-from seq2see.kernels.single_query_attention import cached_self_attention, single_query_cross_attention
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
 from seq2see.layers.norms import LayerNorm

@@ -1,7 +1,7 @@
 """Scaled dot-product attention and multi-head attention: self-attention, grouped-query attention, cross-attention.
 
 `attention_weights` and `eager_attention` are the definition (Vaswani et al. 2017, eq. 1). `fused_attention` is what
-runs: torch's fused kernels, or, for short sequences on a GPU, our own (kernels/short_attention.py). Tests compare them.
+runs: torch's fused kernels, or, for short sequences on a GPU, our own (`short_attention.py`). Tests compare them.
 A fused kernel does not return its attention weights. If a `hook` is set, they are computed a second time by the eager
 function: the recorded weights are exact, and the output of the model is the same as without a hook, bit for bit.
 """
@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seq2see.acceleration.async_layers import split_projection
 from seq2see.core.devices import kernels_enabled
-from seq2see.kernels.async_layers import split_projection
 from seq2see.layers.masks import AttentionMask, cache_mask
 from seq2see.layers.relative_positions import KeyPositions, QueryPositions, RelativePositions
 from seq2see.layers.unpadding import PaddedLayout
@@ -57,7 +57,7 @@ def eager_attention(queries: Queries, keys: Keys, values: Keys, attention_mask: 
 def fused_attention(queries: Queries, keys: Keys, values: Keys, attention_mask: AttentionMask) -> Queries:
     """Compute `eager_attention` with a fused kernel: our own for short sequences on a GPU, else torch's."""
     if can_use_short_attention(queries, keys, attention_mask):
-        from seq2see.kernels.short_attention import short_attention
+        from seq2see.acceleration.short_attention import short_attention
 
         return short_attention(queries, keys, values, attention_mask.mask, attention_mask.causal)
     if prefer_eager(queries, keys, attention_mask):
@@ -80,7 +80,7 @@ def can_use_short_attention(queries: Queries, keys: Keys, attention_mask: Attent
     """Whether our own kernels for short sequences support these queries, keys and mask."""
     if not (kernels_enabled(queries.device) and queries.requires_grad and attention_mask.attention_bias is None):
         return False
-    from seq2see.kernels.short_attention import is_supported
+    from seq2see.acceleration.short_attention import is_supported
 
     return is_supported(queries, keys)
 
@@ -240,7 +240,7 @@ class SelfAttention(Attention):
             return self.attend(queries, keys, values, attention_mask, layout)
         queries, keys, values = self.split_qkv(qkv)
         if self.hook is None and self.kv_heads == self.heads and can_use_short_attention(queries, keys, attention_mask):
-            from seq2see.kernels.short_attention import short_self_attention
+            from seq2see.acceleration.short_attention import short_self_attention
 
             output = short_self_attention(qkv, self.heads, attention_mask.mask, attention_mask.causal)
             return self.out_proj(layout.unpad(output))

@@ -39,7 +39,7 @@ class FeedForward(nn.Module):
         """Transform each position by itself; no information passes between positions."""
         if not can_use_kernels(vectors):
             return self.down_proj(ACTIVATIONS[self.activation](self.up_proj(vectors)))
-        from seq2see.kernels.fused_feed_forward import FusedFeedForward
+        from seq2see.acceleration.fused_feed_forward import FusedFeedForward
 
         weights = (self.up_proj.weight, self.up_proj.bias, self.down_proj.weight, self.down_proj.bias)
         output: Tensor = FusedFeedForward.apply(*(each.bfloat16() for each in (vectors, *weights)), self.activation)

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seq2see.kernels.async_weight_grad import precomputed_norm
+from seq2see.acceleration.async_weight_grad import precomputed_norm
 
 EPSILON = 1e-5
 """The number added to the variance, so that a constant vector is not divided by zero."""

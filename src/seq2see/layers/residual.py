@@ -1,6 +1,6 @@
 """Residual connections with the norm after the sum (post-norm) or before the sublayer (pre-norm).
 
-In bf16 training on a GPU, dropout, sum and norm are one fused kernel (kernels/add_norm_kernels.py). Otherwise they are
+In bf16 training on a GPU, dropout, sum and norm are one fused kernel (`add_norm_kernels.py`). Otherwise they are
 computed one after another, and that is the definition; tests compare both.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from seq2see.acceleration.async_weight_grad import current_async_grads, precomputed_norm
+from seq2see.acceleration.next_norm import NextNorms
 from seq2see.core.devices import can_use_kernels
-from seq2see.kernels.async_weight_grad import current_async_grads, precomputed_norm
-from seq2see.kernels.next_norm import NextNorms
 from seq2see.layers.dropout import Dropout, DropPath
 from seq2see.layers.norms import LayerNorm, RMSNorm
 
@@ -42,7 +42,7 @@ class PostNorm(nn.Module):
         output = sublayer(vectors if async_grads is None else async_grads.duplicate_of(vectors))
         if not can_fuse(self.norm, vectors) or self.drop_path.p > 0:
             return self.norm(vectors + self.drop_path(self.dropout(output)), valid)
-        from seq2see.kernels.add_norm import AddNorm, AddNormDuplicate
+        from seq2see.acceleration.add_norm import AddNorm, AddNormDuplicate
 
         inputs = (vectors, output, self.norm.weight, bias_of(self.norm), self.dropout_p, self.norm.eps)
         if async_grads is None:
@@ -71,7 +71,7 @@ class PreNorm(PostNorm):
         """Apply one sublayer to the normalized stream, and add its output to the stream."""
         if not can_fuse(self.norm, vectors):
             return vectors + self.drop_path(self.dropout(sublayer(self.norm(vectors, valid))))
-        from seq2see.kernels.add_norm import NormWithResidual
+        from seq2see.acceleration.add_norm import NormWithResidual
 
         async_grads, normalized = current_async_grads(), precomputed_norm(self.norm, vectors)
         if normalized is None:
@@ -86,7 +86,7 @@ class PreNorm(PostNorm):
         next_norm = next_norms.norm_after.get(self)
         if next_norm is None or not can_fuse(next_norm, vectors):
             return vectors + self.dropout(output)
-        from seq2see.kernels.add_norm import AddThenNorm
+        from seq2see.acceleration.add_norm import AddThenNorm
 
         norm_inputs = (next_norm.weight, bias_of(next_norm), self.dropout_p, next_norm.eps)
         total, normalized = AddThenNorm.apply(vectors, output, *norm_inputs)

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.kernels.async_weight_grad import AsyncWeightGrads
+from seq2see.acceleration.async_weight_grad import AsyncWeightGrads
 from seq2see.models.heads import TiedHead
 
 COPIED_LAYER = nn.Linear
@@ -46,7 +46,7 @@ class Bf16Weights:
 
     An optimizer that sets `fused` reads the flat gradient of all copies, `gradient`, and refreshes the copies itself.
     For any other optimizer every weight gets a `grad` of its own, in float32. Unless blocks are compiled, weight
-    gradients are computed on a side stream (kernels/async_weight_grad.py).
+    gradients are computed on a side stream (acceleration/async_weight_grad.py).
     """
 
     def __init__(self, model: nn.Module, compiled: bool = False):

@@ -7,7 +7,7 @@ chunk, and all chunks share one buffer for their logits.
 
 `plain_cross_entropy` and `plain_r_drop` are the definitions, on all logits at once; training runs `chunked_loss`. A
 test compares their losses and all gradients. On a GPU a custom kernel replaces `cross_entropy_in_place`
-(kernels/fused_cross_entropy.py).
+(acceleration/fused_cross_entropy.py).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from seq2see.acceleration.async_layers import cast_weight
+from seq2see.acceleration.async_weight_grad import accumulate_matmul, grad_sink_of
 from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.devices import kernels_enabled
-from seq2see.kernels.async_layers import cast_weight
-from seq2see.kernels.async_weight_grad import accumulate_matmul, grad_sink_of
 
 CHUNK_SIZE = {"cpu": 512, "cuda": 16_384}
 """Tokens per chunk: few enough for the cache of a CPU, enough to use a GPU fully."""
@@ -114,7 +114,7 @@ def cross_entropy_with_gradient(
     In float32, and on a GPU, the gradient overwrites `linear_output`.
     """
     if has_kernel(linear_output) and label_weights is None:
-        from seq2see.kernels.fused_cross_entropy import fused_cross_entropy
+        from seq2see.acceleration.fused_cross_entropy import fused_cross_entropy
 
         return fused_cross_entropy(linear_output, bias, labels, label_smoothing, r_drop)
     logits = linear_output.to(torch.promote_types(linear_output.dtype, torch.float32))

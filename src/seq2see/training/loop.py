@@ -17,12 +17,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from seq2see.acceleration.onednn_linear import linear_layers, use_onednn
 from seq2see.core.batch import Batch, ContiguousBatch
 from seq2see.core.devices import autocast, use_kernels
 from seq2see.core.errors import UserError
 from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import seed_torch
-from seq2see.kernels.onednn_linear import linear_layers, use_onednn
 from seq2see.models.named_tensors import named_tensors
 from seq2see.training.averaging import NTASGD, ExponentialMovingAverage, update_average
 from seq2see.training.bf16_weights import Bf16Weights

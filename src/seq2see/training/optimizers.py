@@ -153,7 +153,7 @@ class AdamOptimizer(Optimizer):
             self._update_flat(self.bf16_weights, self.bf16_weights.gradient, grad_scale, found_inf)
 
     def _update_flat(self, bf16_weights: Bf16Weights, gradient: Tensor, grad_scale: Scalar, found_inf: Scalar) -> None:
-        from seq2see.kernels.adam import adamw_step
+        from seq2see.acceleration.adam import adamw_step
 
         counts = self._state_of("step", bf16_weights.weights)
         torch._foreach_add_(counts, [1 - found_inf] * len(counts))

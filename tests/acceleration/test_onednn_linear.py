@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from seq2see.kernels import onednn_linear
-from seq2see.kernels.onednn_linear import linear_layers, use_onednn
+from seq2see.acceleration import onednn_linear
+from seq2see.acceleration.onednn_linear import linear_layers, use_onednn
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import seq2see.kernels.add_norm_kernels  # noqa: F401  (its operators)
-from seq2see.kernels.async_weight_grad import current_async_grads, grad_sink_of
-from seq2see.kernels.row_sums import sum_parts
+import seq2see.acceleration.add_norm_kernels  # noqa: F401  (its operators)
+from seq2see.acceleration.async_weight_grad import current_async_grads, grad_sink_of
+from seq2see.acceleration.row_sums import sum_parts
 
 
 def _weight_grads(ctx: Any, parts: Tensor, grad_branch: Tensor | None) -> tuple[Tensor | None, Tensor | None]:

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.kernels.async_layers import split_projection
-from seq2see.kernels.async_weight_grad import AsyncWeightGrads, plain_sum
+from seq2see.acceleration.async_layers import split_projection
+from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, plain_sum
 from seq2see.layers.attention import SelfAttention, eager_attention, fused_attention, split_heads
 from seq2see.layers.masks import AttentionMask, causal_mask
 
@@ -54,7 +54,7 @@ def random_mask(rows: int, queries: int, keys: int) -> Tensor:
 
 @pytest.mark.parametrize("queries, keys, size, is_causal, mask_shape", CASES)
 def test_outputs_and_gradients_equal_eager_attention(queries, keys, size, is_causal, mask_shape):
-    from seq2see.kernels.short_attention import short_attention
+    from seq2see.acceleration.short_attention import short_attention
 
     torch.manual_seed(1)
     q, (k, v) = random_heads(3, 2, queries, size, 1)[0], random_heads(3, 2, keys, size, 2)
@@ -75,7 +75,7 @@ def test_outputs_and_gradients_equal_eager_attention(queries, keys, size, is_cau
 
 @pytest.mark.parametrize("layout", ["one projection", "two tensors", "swapped"])
 def test_gradients_of_keys_and_values_of_one_projection_are_joined_without_a_copy(layout, monkeypatch):
-    from seq2see.kernels.short_attention import short_attention
+    from seq2see.acceleration.short_attention import short_attention
 
     torch.manual_seed(1)
     queries, projected = (
@@ -101,12 +101,12 @@ def test_gradients_of_keys_and_values_of_one_projection_are_joined_without_a_cop
 @pytest.mark.parametrize("kind", ["self", "cross"])
 @pytest.mark.parametrize("max_rows", [2048, 2])
 def test_bias_gradients_come_from_the_attention_kernel(kind, max_rows, monkeypatch):
-    from seq2see.kernels.short_attention import short_attention, short_self_attention
+    from seq2see.acceleration.short_attention import short_attention, short_self_attention
 
-    monkeypatch.setattr("seq2see.kernels.short_attention.MAX_ROWS", max_rows)
+    monkeypatch.setattr("seq2see.acceleration.short_attention.MAX_ROWS", max_rows)
     sum_calls = []
     monkeypatch.setattr(
-        "seq2see.kernels.async_weight_grad.sum_rows",
+        "seq2see.acceleration.async_weight_grad.sum_rows",
         lambda rows, *out: (sum_calls.append(rows), plain_sum(rows, *out))[1],
     )
     torch.manual_seed(1)
@@ -133,7 +133,7 @@ def test_bias_gradients_come_from_the_attention_kernel(kind, max_rows, monkeypat
 
 
 def test_the_memory_layout_of_the_inputs_has_no_influence():
-    from seq2see.kernels.short_attention import short_attention
+    from seq2see.acceleration.short_attention import short_attention
 
     torch.manual_seed(1)
     parts = random_heads(2, 3, 20, 16, 3)
@@ -144,7 +144,7 @@ def test_the_memory_layout_of_the_inputs_has_no_influence():
 
 
 def test_the_memory_layout_of_the_gradient_has_no_influence():
-    from seq2see.kernels.short_attention import short_attention
+    from seq2see.acceleration.short_attention import short_attention
 
     torch.manual_seed(1)
     parts = [part.requires_grad_() for part in random_heads(2, 3, 20, 16, 3)]
@@ -162,7 +162,7 @@ def test_the_memory_layout_of_the_gradient_has_no_influence():
 
 @pytest.mark.parametrize("is_causal", [True, False])
 def test_self_attention_of_one_projection_equals_attention_of_its_parts(is_causal):
-    from seq2see.kernels.short_attention import short_attention, short_self_attention
+    from seq2see.acceleration.short_attention import short_attention, short_self_attention
 
     torch.manual_seed(1)
     rows, heads, times, size = 3, 2, 20, 16
@@ -179,7 +179,7 @@ def test_self_attention_of_one_projection_equals_attention_of_its_parts(is_causa
 
 def test_it_is_a_valid_torch_operator():
     """Its registered shapes, its gradient, and its behavior in torch.compile."""
-    import seq2see.kernels.short_attention  # noqa: F401
+    import seq2see.acceleration.short_attention  # noqa: F401
 
     parts = [part.detach().requires_grad_() for part in random_heads(2, 3, 20, 16, 3)]
     torch.library.opcheck(torch.ops.seq2see.short_attention.default, (*parts, random_mask(2, 20, 20), False))
@@ -187,7 +187,7 @@ def test_it_is_a_valid_torch_operator():
 
 CALL_SCRIPT = """
 import sys, torch
-from seq2see.kernels.short_attention import short_attention
+from seq2see.acceleration.short_attention import short_attention
 part = torch.randn(1, 1, 4, 16, device=sys.argv[1], requires_grad=True)
 short_attention(part, part, part, None, True).sum().backward()
 assert part.grad is not None
@@ -201,7 +201,7 @@ def test_a_call_does_not_import_the_compiler():
 
 @needs_gpu
 def test_fused_attention_uses_it_for_supported_inputs_only(monkeypatch):
-    from seq2see.kernels import short_attention
+    from seq2see.acceleration import short_attention
 
     lengths: list[int] = []
     kernel = short_attention.short_attention

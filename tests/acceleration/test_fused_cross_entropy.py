@@ -23,7 +23,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 @pytest.mark.parametrize("label_smoothing, r_drop", [(0.0, 0.0), (0.3, 0.0), (0.0, 2.5), (0.1, 1.3)])
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_loss_and_gradient_are_those_of_the_definition(vocab, label_smoothing, r_drop, has_bias):
-    from seq2see.kernels.fused_cross_entropy import fused_cross_entropy
+    from seq2see.acceleration.fused_cross_entropy import fused_cross_entropy
 
     torch.manual_seed(1)
     logits = 3 * torch.randn(2 if r_drop else 1, 9, vocab, device=DEVICE)

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.kernels.async_layers import split_heads_eagerly, split_projection
-from seq2see.kernels.async_weight_grad import AsyncWeightGrads, plain_sum
+from seq2see.acceleration.async_layers import split_heads_eagerly, split_projection
+from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, plain_sum
 from seq2see.layers.attention import GroupedSelfAttention, SelfAttention
 from seq2see.layers.masks import causal_mask
 from seq2see.layers.relative_positions import RotaryPositions
@@ -40,7 +40,7 @@ CASES = [  # rows, positions, heads of each part, head size
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("rows, times, heads, size", CASES)
 def test_they_are_concatenated_and_summed_as_torch_does_it(rows, times, heads, size, layout, dtype, monkeypatch):
-    from seq2see.kernels import qkv_grad
+    from seq2see.acceleration import qkv_grad
 
     monkeypatch.setattr(qkv_grad, "SLICE", 16)
     grads = [layout(torch.randn(rows, each, times, size, device=DEVICE, dtype=dtype)) for each in heads]
@@ -55,7 +55,7 @@ def test_they_are_concatenated_and_summed_as_torch_does_it(rows, times, heads, s
 
 @pytest.mark.parametrize("count, groups, width", [(1, 1, 1), (300, 3, 23), (128, 2, 32), (5, 3, 40)])
 def test_partial_sums_of_any_layout_are_summed_and_written_to_a_tensor(count, groups, width):
-    from seq2see.kernels.row_sums import sum_parts
+    from seq2see.acceleration.row_sums import sum_parts
 
     parts = torch.randn(count, groups, width, device=DEVICE)
     torch.testing.assert_close(sum_parts(parts), parts.sum(0), rtol=1e-4, atol=1e-4)
@@ -80,10 +80,10 @@ class RotatedSelfAttention(SelfAttention):
     "build_layer", [SelfAttention, RotatedSelfAttention, lambda width, heads: GroupedSelfAttention(width, heads, 2)]
 )
 def test_an_attention_layer_gets_its_gradients_and_its_bias_is_summed_once(build_layer, used, monkeypatch):
-    monkeypatch.setattr("seq2see.kernels.async_layers.kernels_enabled", lambda device: True)
+    monkeypatch.setattr("seq2see.acceleration.async_layers.kernels_enabled", lambda device: True)
     sum_calls = []
     monkeypatch.setattr(
-        "seq2see.kernels.async_weight_grad.sum_rows",
+        "seq2see.acceleration.async_weight_grad.sum_rows",
         lambda rows, *out: (sum_calls.append(rows), plain_sum(rows, *out))[1],
     )
     layer = build_layer(24, 4).to(DEVICE)
@@ -109,7 +109,7 @@ def test_an_attention_layer_gets_its_gradients_and_its_bias_is_summed_once(build
 
 
 def test_in_16_bits_a_training_step_has_the_gradients_without_kernels(monkeypatch):
-    from seq2see.kernels import qkv_grad
+    from seq2see.acceleration import qkv_grad
 
     calls, join = [], qkv_grad.join_head_grads
     monkeypatch.setattr(qkv_grad, "join_head_grads", lambda grads: (calls.append(grads[0].dtype), join(grads))[1])
@@ -118,7 +118,9 @@ def test_in_16_bits_a_training_step_has_the_gradients_without_kernels(monkeypatc
     )  # too long for the kernels for short sequences
     model, results = nn.ModuleList([SelfAttention(64, 2)]).to(DEVICE), []
     for allowed in (False, True):
-        monkeypatch.setattr("seq2see.kernels.async_layers.kernels_enabled", lambda device, allowed=allowed: allowed)
+        monkeypatch.setattr(
+            "seq2see.acceleration.async_layers.kernels_enabled", lambda device, allowed=allowed: allowed
+        )
         bf16_weights = Bf16Weights(copied := copy.deepcopy(model))
         with bf16_weights.activate(), torch.autocast(DEVICE, dtype=torch.bfloat16):
             copied[0](vectors, causal_mask()).float().square().sum().backward()
@@ -131,7 +133,7 @@ def test_in_16_bits_a_training_step_has_the_gradients_without_kernels(monkeypatc
 
 
 def test_an_unused_part_has_a_gradient_of_zeros(monkeypatch):
-    monkeypatch.setattr("seq2see.kernels.async_layers.kernels_enabled", lambda device: True)
+    monkeypatch.setattr("seq2see.acceleration.async_layers.kernels_enabled", lambda device: True)
     projected = torch.randn(2, 3, 20, device=DEVICE, requires_grad=True)
     with AsyncWeightGrads(torch.device(DEVICE)).activate([], {}):
         _, keys, _ = split_projection(projected, 1, 2, 2)

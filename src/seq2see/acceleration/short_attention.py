@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2see.kernels.async_weight_grad import current_async_grads
-from seq2see.kernels.row_sums import sum_parts
-from seq2see.kernels.short_attention_kernels import (
+from seq2see.acceleration.async_weight_grad import current_async_grads
+from seq2see.acceleration.row_sums import sum_parts
+from seq2see.acceleration.short_attention_kernels import (
     QKV,
     BiasSums,
     attention_backward,

@@ -17,8 +17,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional
 
-from seq2see.kernels.async_weight_grad import grad_sink_of
-from seq2see.kernels.row_sums import COLUMNS, slice_layout, sum_parts
+from seq2see.acceleration.async_weight_grad import grad_sink_of
+from seq2see.acceleration.row_sums import COLUMNS, slice_layout, sum_parts
 
 SLICE = 64
 """The number of rows that one program processes, unless that needs too many programs."""

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seq2see.acceleration.async_weight_grad import current_async_grads, grad_sink_of
 from seq2see.core.devices import kernels_enabled
-from seq2see.kernels.async_weight_grad import current_async_grads, grad_sink_of
 
 
 def async_forward(layer: nn.Linear | nn.Embedding) -> Callable[[Tensor], Tensor]:
@@ -94,8 +94,8 @@ class SplitHeadsFunction(torch.autograd.Function):
             return joined, None
         if async_grads is None or not kernels_enabled(grads[0].device):
             return torch.cat([grad_output.transpose(1, 2) for grad_output in grads], dim=2).flatten(2), None
-        from seq2see.kernels.qkv_grad import join_head_grads
-        from seq2see.kernels.row_sums import sum_parts
+        from seq2see.acceleration.qkv_grad import join_head_grads
+        from seq2see.acceleration.row_sums import sum_parts
 
         joined, parts = join_head_grads(grads)
         async_grads.store_sum(joined, parts, sum_parts)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from seq2see.kernels.async_weight_grad import AsyncWeightGrads
+from seq2see.acceleration.async_weight_grad import AsyncWeightGrads
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
 
 pytestmark = pytest.mark.triton
@@ -22,13 +22,13 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few programs, because the interpreter runs them one after another."""
     if DEVICE == "cpu":
-        monkeypatch.setattr("seq2see.kernels.row_sums.SLICES", 4)
+        monkeypatch.setattr("seq2see.acceleration.row_sums.SLICES", 4)
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh"])
 @pytest.mark.parametrize("shape, hidden", [((2, 3, 5), 7), ((1, 1100, 8), 300), ((3, 40, 16), 512)])
 def test_it_equals_linear_activation_linear(activation, shape, hidden):
-    from seq2see.kernels.fused_feed_forward import FusedFeedForward
+    from seq2see.acceleration.fused_feed_forward import FusedFeedForward
 
     torch.manual_seed(1)
     x, grad_output = torch.randn(shape, device=DEVICE).requires_grad_(), torch.randn(shape, device=DEVICE)
@@ -50,7 +50,7 @@ def test_it_equals_linear_activation_linear(activation, shape, hidden):
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh"])
 def test_one_tensor_of_the_hidden_layer_is_saved(activation):
-    from seq2see.kernels.fused_feed_forward import FusedFeedForward
+    from seq2see.acceleration.fused_feed_forward import FusedFeedForward
 
     saved = []
     weights = [torch.randn(12, 4), torch.randn(12), torch.randn(4, 12), torch.randn(4)]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.kernels.async_weight_grad import AsyncWeightGrads, current_async_grads
+from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, current_async_grads
 from seq2see.layers.norms import LayerNorm, RMSNorm
 from seq2see.layers.residual import PostNorm, PreNorm, bias_of
 
@@ -24,7 +24,7 @@ SHAPES = [(2, 3, 16), (3, 5, 24), (1, 1030, 8), (2, 300, 512), (1, 3, 1100)]
 def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few programs, because the interpreter runs them one after another."""
     if DEVICE == "cpu":
-        monkeypatch.setattr("seq2see.kernels.add_norm_kernels.PROGRAMS", 4)
+        monkeypatch.setattr("seq2see.acceleration.add_norm_kernels.PROGRAMS", 4)
 
 
 def random_case(norm_class: type[nn.Module], shape: tuple[int, ...]) -> tuple[nn.Module, list[Tensor]]:
@@ -51,7 +51,7 @@ def gradients_of(output: list[Tensor], inputs: list[Tensor]) -> list[Tensor]:
 @pytest.mark.parametrize("norm_class", [LayerNorm, RMSNorm])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_add_norm_equals_its_definition(norm_class, shape):
-    from seq2see.kernels.add_norm import AddNorm
+    from seq2see.acceleration.add_norm import AddNorm
 
     norm, (stream, branch) = random_case(norm_class, shape)
     inputs = [stream, branch, *norm.parameters()]
@@ -65,7 +65,7 @@ def test_add_norm_equals_its_definition(norm_class, shape):
 @pytest.mark.parametrize("norm_class", [LayerNorm, RMSNorm])
 @pytest.mark.parametrize("copies", [1, 2])
 def test_gradients_of_two_copies_are_added_and_the_gradient_of_the_branch_is_summed(norm_class, copies):
-    from seq2see.kernels.add_norm import AddNormDuplicate
+    from seq2see.acceleration.add_norm import AddNormDuplicate
 
     norm, (stream, branch) = random_case(norm_class, SHAPES[-1])
     inputs, async_grads = [stream, branch, *norm.parameters()], AsyncWeightGrads(torch.device(DEVICE))
@@ -84,7 +84,7 @@ def test_gradients_of_two_copies_are_added_and_the_gradient_of_the_branch_is_sum
 
 def test_the_bias_gradient_is_that_of_the_norm_and_sublayers_use_the_second_copy(monkeypatch):
     monkeypatch.setattr("seq2see.layers.residual.can_fuse", lambda norm, vectors: True)
-    monkeypatch.setattr("seq2see.kernels.async_weight_grad.sum_rows", None)  # it must not be summed again
+    monkeypatch.setattr("seq2see.acceleration.async_weight_grad.sum_rows", None)  # it must not be summed again
     blocks = [(PostNorm(LayerNorm(16).to(DEVICE), 0.0), nn.Linear(16, 16).to(DEVICE)) for _ in range(2)]
     weights = [weight for pair in blocks for each in pair for weight in each.parameters()]
     stream, async_grads = torch.randn(2, 5, 16, device=DEVICE), AsyncWeightGrads(torch.device(DEVICE))
@@ -111,7 +111,7 @@ def test_the_bias_gradient_is_that_of_the_norm_and_sublayers_use_the_second_copy
 @pytest.mark.parametrize("norm_class", [LayerNorm, RMSNorm])
 @pytest.mark.parametrize("used", [(0,), (1,), (0, 1)], ids=["sum", "norm", "both"])
 def test_add_then_norm_equals_its_definition(norm_class, used):
-    from seq2see.kernels.add_norm import AddThenNorm
+    from seq2see.acceleration.add_norm import AddThenNorm
 
     norm, (stream, branch) = random_case(norm_class, SHAPES[-1])
     inputs = [stream, branch, *norm.parameters()]
@@ -161,7 +161,7 @@ def test_the_next_norm_is_known_from_the_step_before(monkeypatch):
         sum_calls.append(rows)
         return rows.sum(0)
 
-    monkeypatch.setattr("seq2see.kernels.async_weight_grad.sum_rows", sum_parts)
+    monkeypatch.setattr("seq2see.acceleration.async_weight_grad.sum_rows", sum_parts)
     # In the third step the sublayers have another order, so the expected norm is not the next one.
     for is_reversed, sums, ends in (
         (False, 2, "NativeLayerNorm"),
@@ -192,7 +192,7 @@ def test_the_next_norm_is_known_from_the_step_before(monkeypatch):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_norm_with_residual_equals_its_definition(norm_class, shape, dtype):
-    from seq2see.kernels.add_norm import NormWithResidual
+    from seq2see.acceleration.add_norm import NormWithResidual
 
     norm, (stream, _) = random_case(norm_class, shape)
     stream = stream.detach().to(dtype).requires_grad_()
@@ -210,7 +210,7 @@ def test_norm_with_residual_equals_its_definition(norm_class, shape, dtype):
 
 
 def test_the_dropout_mask_is_the_same_in_both_passes():
-    from seq2see.kernels.add_norm import AddNorm
+    from seq2see.acceleration.add_norm import AddNorm
 
     dropout_p, shape = 0.3, (5, 41, 512)
     stream, branch = torch.zeros(shape, device=DEVICE), torch.ones(shape, device=DEVICE).requires_grad_()

@@ -20,14 +20,14 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from seq2see.acceleration.next_norm import NextNorms
 from seq2see.core.devices import kernels_enabled
-from seq2see.kernels.next_norm import NextNorms
 
 MAX_PENDING = 6
 """The maximum number of pending gradients: their inputs must stay in memory until they are computed."""
 
 MIN_TABLE_ROWS = 1024
-"""The vocabulary size from which on the embedding kernel (kernels/embedding_grad.py) is faster: in a smaller
+"""The vocabulary size from which on the embedding kernel (acceleration/embedding_grad.py) is faster: in a smaller
 vocabulary, some tokens occur too often."""
 
 MAX_STORED_SUMS = 8
@@ -87,7 +87,7 @@ class AsyncWeightGrads:
         self, layers: Sequence[nn.Linear | nn.Embedding], grads: Mapping[int, Tensor | None]
     ) -> Iterator[None]:
         """Compute the weight gradients of these layers asynchronously in this context; at its end all are complete."""
-        from seq2see.kernels.async_layers import async_forward
+        from seq2see.acceleration.async_layers import async_forward
 
         self.grads, self.ready, self.use_counts = dict(grads), set(), Counter()
         for layer in layers:
@@ -163,7 +163,7 @@ class AsyncWeightGrads:
         """The sorted tokens for the embedding kernel; empty for a small vocabulary, where torch is as fast."""
         sorted_tokens: list[Tensor] = []
         if kernels_enabled(tokens.device) and tokens.numel() and size > MIN_TABLE_ROWS:
-            from seq2see.kernels.embedding_grad import sort_tokens
+            from seq2see.acceleration.embedding_grad import sort_tokens
 
             self.enqueue(lambda tokens: sorted_tokens.extend(sort_tokens(tokens)), tokens)
         return sorted_tokens
@@ -240,7 +240,7 @@ class GradSink:
         self.async_grads.enqueue(partial(self._add_norm_grad, grad_branch), parts)
 
     def _add_norm_grad(self, grad_branch: Tensor | None, parts: Tensor) -> None:
-        from seq2see.kernels.row_sums import sum_parts
+        from seq2see.acceleration.row_sums import sum_parts
 
         grad_weight, grad_bias = sum_parts(parts[:, :2])
         self.async_grads.add_grad(self.weight, grad_weight)
@@ -259,7 +259,7 @@ class GradSink:
                 self.weight, torch.ops.aten.embedding_dense_backward(grad, tokens, size, -1, False)
             )
             return
-        from seq2see.kernels.embedding_grad import accumulate_embedding_grad
+        from seq2see.acceleration.embedding_grad import accumulate_embedding_grad
 
         total = self.async_grads.grads[self.weight]
         if total is None:
@@ -296,6 +296,6 @@ def sum_rows(rows: Tensor, out: Tensor | None = None) -> Tensor:
     """The sum over the first axis, with our own kernels if they are enabled."""
     if not kernels_enabled(rows.device):
         return plain_sum(rows, out)
-    from seq2see.kernels.row_sums import sum_over_rows
+    from seq2see.acceleration.row_sums import sum_over_rows
 
     return sum_over_rows(rows, out)

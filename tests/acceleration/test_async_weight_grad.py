@@ -14,8 +14,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.kernels.async_layers import split_heads_eagerly, split_projection
-from seq2see.kernels.async_weight_grad import MAX_PENDING, MAX_STORED_SUMS, AsyncWeightGrads, grad_sink_of, plain_sum
+from seq2see.acceleration.async_layers import split_heads_eagerly, split_projection
+from seq2see.acceleration.async_weight_grad import (
+    MAX_PENDING,
+    MAX_STORED_SUMS,
+    AsyncWeightGrads,
+    grad_sink_of,
+    plain_sum,
+)
 from seq2see.training.bf16_weights import Bf16Weights
 from seq2see.training.chunked_cross_entropy import chunked_loss, run_backward
 
@@ -75,7 +81,7 @@ def test_they_are_the_gradients_of_autograd(device, micro_batches, monkeypatch):
 def test_a_gradient_of_the_loss_itself_is_not_scaled(device, monkeypatch):
     scaled = []
     monkeypatch.setattr(
-        "seq2see.kernels.async_weight_grad.GradSink.scale_grad", lambda sink, factor: scaled.append(float(factor))
+        "seq2see.acceleration.async_weight_grad.GradSink.scale_grad", lambda sink, factor: scaled.append(float(factor))
     )
     model, tokens = TiedModel().to(device), torch.randint(0, 24, (3, 8), device=device)
     for factor, expected in ((None, []), (2.0, [2.0])):
@@ -137,7 +143,7 @@ def test_they_are_right_in_every_replay_of_a_cuda_graph_of_many_layers():
 @pytest.mark.triton
 @pytest.mark.parametrize("shape", [(1, 1), (100, 7), (1200, 520)])
 def test_sums_over_rows(shape, monkeypatch):
-    from seq2see.kernels import row_sums
+    from seq2see.acceleration import row_sums
 
     rows = torch.randn(shape, device="cuda" if torch.cuda.is_available() else "cpu")
     if rows.device.type == "cpu":
@@ -161,7 +167,7 @@ def test_an_embedding_gets_for_each_token_the_sum_of_its_gradients(table_dtype):
 @pytest.mark.parametrize("table_dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("width", [3, 520])
 def test_gradients_are_added_to_the_rows_of_their_tokens(dtype, table_dtype, width):
-    from seq2see.kernels.embedding_grad import accumulate_embedding_grad, sort_tokens
+    from seq2see.acceleration.embedding_grad import accumulate_embedding_grad, sort_tokens
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(1)
@@ -203,7 +209,7 @@ def test_a_large_embedding_on_a_gpu_has_the_gradient_of_a_cpu(target, table_dtyp
 
 
 def test_seeds_are_drawn_together_and_each_is_used_once(monkeypatch):
-    monkeypatch.setattr("seq2see.kernels.async_weight_grad.SEEDS_PER_DRAW", 3)
+    monkeypatch.setattr("seq2see.acceleration.async_weight_grad.SEEDS_PER_DRAW", 3)
     async_grads = AsyncWeightGrads(torch.device("cpu"))
     with async_grads.activate([], {}):
         seeds = [async_grads.seed() for _ in range(6)]
