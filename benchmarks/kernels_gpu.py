@@ -26,9 +26,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.acceleration.add_norm import AddNorm, NormWithResidual
+from seq2see.acceleration.bf16_weights import Bf16Weights
+from seq2see.acceleration.chunked_cross_entropy import cross_entropy_in_place
 from seq2see.acceleration.embedding import EmbeddingTables, embed_tokens
 from seq2see.acceleration.fused_cross_entropy import fused_cross_entropy
-from seq2see.acceleration.fused_feed_forward import FusedFeedForward
+from seq2see.acceleration.fused_feed_forward import FeedForwardFunction
 from seq2see.acceleration.fused_linear import LayerNormWeights, LinearWeights, fused_linear
 from seq2see.acceleration.qkv_grad import join_head_grads
 from seq2see.acceleration.row_sums import sum_parts
@@ -46,8 +48,6 @@ from seq2see.layers.feed_forward import ACTIVATIONS
 from seq2see.layers.masks import cache_mask, with_additive_mask
 from seq2see.layers.positions import SinusoidalPositions
 from seq2see.models.token_embeddings import TokenEmbedding
-from seq2see.training.bf16_weights import Bf16Weights
-from seq2see.training.chunked_cross_entropy import cross_entropy_in_place
 from seq2see.training.optimizer_settings import AdamW
 
 RESULTS = Path(__file__).parent / "results" / "kernels_gpu.json"
@@ -165,7 +165,7 @@ def activations() -> Iterator[dict[str, Any]]:
             lambda x, w, b, v, c, activation=activation: [
                 functional.linear(ACTIVATIONS[activation](functional.linear(x, w, b)), v, c),
             ],
-            lambda x, w, b, v, c, activation=activation: [FusedFeedForward.apply(x, w, b, v, c, activation)],
+            lambda x, w, b, v, c, activation=activation: [FeedForwardFunction.apply(x, w, b, v, c, activation, None)],
             [torch.randn(*shape, **BF16).requires_grad_() for shape in shapes],
         )
         yield {"case": f"linear-activation-linear, {activation}, {rows:,} of {width} by {4 * width:,}", **timings}

@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from seq2see.acceleration.cuda_graphs import GraphedCallable
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
@@ -35,7 +36,6 @@ from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.recipes.registry import recipe
 from seq2see.runs.prepare import prepare
-from seq2see.training.cuda_graphs import GraphedCallable
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken, Objective
 from seq2see.training.settings import Training

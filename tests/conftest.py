@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Each file is run by one process, so that fixtures are computed once; short files fill the gaps at the end.
     """
-    from seq2see.core.devices import TRITON
+    from seq2see.acceleration.support import TRITON
 
     items.sort(key=lambda item: (item.get_closest_marker("first") is None, item.path.parent.name != "stories"))
     for item in items if not TRITON else []:

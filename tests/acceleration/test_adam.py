@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from seq2see.acceleration.bf16_weights import Bf16Weights
 from seq2see.models.heads import TiedHead
-from seq2see.training.bf16_weights import Bf16Weights
 from seq2see.training.optimizer_settings import Adam, AdamW
 from seq2see.training.optimizers import AdamWOptimizer, Optimizer, ParameterGroup, learning_rate_tensor
 

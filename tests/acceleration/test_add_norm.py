@@ -9,9 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, current_async_grads
+from seq2see.acceleration.async_weight_grad import AsyncWeightGrads
+from seq2see.acceleration.residual import bias_of, link_residuals
+from seq2see.acceleration.swaps import Conditions, accelerate
 from seq2see.layers.norms import LayerNorm, RMSNorm
-from seq2see.layers.residual import PostNorm, PreNorm, bias_of
+from seq2see.layers.residual import PostNorm, PreNorm
 
 pytestmark = pytest.mark.triton
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -56,7 +58,7 @@ def test_add_norm_equals_its_definition(norm_class, shape):
     norm, (stream, branch) = random_case(norm_class, shape)
     inputs = [stream, branch, *norm.parameters()]
     expected = norm(stream + branch, all_valid(shape))
-    output = AddNorm.apply(stream, branch, norm.weight, bias_of(norm), 0.0, norm.eps)
+    output = AddNorm.apply(stream, branch, norm.weight, bias_of(norm), 0.0, norm.eps, None)
     torch.testing.assert_close(output, expected, rtol=1e-4, atol=1e-4)
     for actual, reference in zip(gradients_of([output], inputs), gradients_of([expected], inputs), strict=True):
         torch.testing.assert_close(actual, reference, rtol=1e-3, atol=1e-3)
@@ -70,7 +72,7 @@ def test_gradients_of_two_copies_are_added_and_the_gradient_of_the_branch_is_sum
     norm, (stream, branch) = random_case(norm_class, SHAPES[-1])
     inputs, async_grads = [stream, branch, *norm.parameters()], AsyncWeightGrads(torch.device(DEVICE))
     with async_grads.activate([], dict.fromkeys(map(id, norm.parameters()))):
-        duplicates = AddNormDuplicate.apply(stream, branch, norm.weight, bias_of(norm), 0.3, norm.eps)
+        duplicates = AddNormDuplicate.apply(stream, branch, norm.weight, bias_of(norm), 0.3, norm.eps, async_grads)
         dropped = duplicates[0].grad_fn.saved_tensors[0] - stream  # the branch after dropout
         expected = norm(stream + branch * (dropped / branch).detach(), all_valid(SHAPES[-1]))
         actual, reference = gradients_of(duplicates[:copies], inputs[:2]), gradients_of([expected] * copies, inputs)
@@ -82,30 +84,61 @@ def test_gradients_of_two_copies_are_added_and_the_gradient_of_the_branch_is_sum
     torch.testing.assert_close(sum_parts(parts), reference[1].flatten(0, -2).sum(0), rtol=1e-3, atol=1e-3)
 
 
+class Block(nn.Module):
+    """One sublayer with its residual connection."""
+
+    def __init__(self, residual_class: type[nn.Module], norm_class: type[nn.Module]) -> None:
+        super().__init__()
+        self.residual, self.part = residual_class(norm_class(16), 0.0), nn.Linear(16, 16)
+
+
+class Stack(nn.Module):
+    """Three sublayers on a residual stream; a pre-norm stack has a final norm."""
+
+    def __init__(self, residual_class: type[nn.Module]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(residual_class, norm) for norm in (LayerNorm, RMSNorm, LayerNorm))
+        self.final_norm = residual_class.final_norm(LayerNorm(16))
+
+    def forward(self, vectors: Tensor, is_reversed: bool = False) -> Tensor:
+        valid = all_valid(vectors.shape)
+        for block in reversed(self.blocks) if is_reversed else self.blocks:
+            vectors = block.residual(vectors, valid, block.part)
+        return vectors if self.final_norm is None else self.final_norm(vectors, valid)
+
+
+def accelerated_stack(
+    residual_class: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> tuple[Stack, AsyncWeightGrads]:
+    """A stack with the fast classes of bf16 training, which run here in float32 while gradients are asynchronous."""
+    stack, async_grads = Stack(residual_class).to(DEVICE), AsyncWeightGrads(torch.device(DEVICE), kernels=True)
+    monkeypatch.setattr("seq2see.acceleration.residual.can_use_kernels", lambda vectors: async_grads.active)
+    accelerate(stack, Conditions(DEVICE, True, "bf16", kernels=True), async_grads)
+    return stack, async_grads
+
+
+def plain_gradients(stack: Stack, stream: Tensor, is_reversed: bool = False) -> dict[str, Tensor]:
+    """The gradients of all weights by autograd."""
+    loss = (stack(stream, is_reversed) * torch.arange(16, device=DEVICE)).square().sum()
+    weights = dict(stack.named_parameters())
+    return dict(zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True))
+
+
 def test_the_bias_gradient_is_that_of_the_norm_and_sublayers_use_the_second_copy(monkeypatch):
-    monkeypatch.setattr("seq2see.layers.residual.can_fuse", lambda norm, vectors: True)
+    stack, async_grads = accelerated_stack(PostNorm, monkeypatch)
+    stream, branch_inputs = torch.randn(2, 5, 16, device=DEVICE), []
+    expected = plain_gradients(stack, stream)
     monkeypatch.setattr("seq2see.acceleration.async_weight_grad.sum_rows", None)  # it must not be summed again
-    blocks = [(PostNorm(LayerNorm(16).to(DEVICE), 0.0), nn.Linear(16, 16).to(DEVICE)) for _ in range(2)]
-    weights = [weight for pair in blocks for each in pair for weight in each.parameters()]
-    stream, async_grads = torch.randn(2, 5, 16, device=DEVICE), AsyncWeightGrads(torch.device(DEVICE))
-    branch_inputs = []
-    valid = all_valid(stream.shape)
-
-    def run() -> Tensor:
-        vectors = stream
-        for residual, branch in blocks:
-            vectors = residual(vectors, valid, lambda x, branch=branch: (branch_inputs.append(x), branch(x))[1])
-        return (vectors * torch.arange(16, device=DEVICE)).square().sum()
-
-    expected = torch.autograd.grad(run(), weights)
-    branch_inputs.clear()
-    with async_grads.activate([branch for _, branch in blocks], dict.fromkeys(map(id, weights))):
-        run().backward()
+    for block in stack.blocks:
+        block.part.register_forward_hook(lambda part, inputs, output: branch_inputs.append(inputs[0]))
+    with async_grads.activate([block.part for block in stack.blocks], dict.fromkeys(map(id, stack.parameters()))):
+        (stack(stream) * torch.arange(16, device=DEVICE)).square().sum().backward()
         grads = async_grads.computed_grads
-    assert branch_inputs[1].grad_fn.name().startswith("AddNormDuplicate")
-    assert branch_inputs[1].output_nr == 1
-    for weight, grad_output in zip(weights, expected, strict=True):
-        torch.testing.assert_close(grads[id(weight)], grad_output, rtol=1e-3, atol=1e-3)
+    assert [each.output_nr for each in branch_inputs[1:]] == [1, 1]
+    assert all(each.grad_fn.name().startswith("AddNormDuplicate") for each in branch_inputs[1:])
+    for name, weight in stack.named_parameters():
+        torch.testing.assert_close(grads[id(weight)], expected[name], rtol=1e-3, atol=1e-3)
+    assert all(block.residual.duplicate is None for block in stack.blocks)
 
 
 @pytest.mark.parametrize("norm_class", [LayerNorm, RMSNorm])
@@ -115,7 +148,7 @@ def test_add_then_norm_equals_its_definition(norm_class, used):
 
     norm, (stream, branch) = random_case(norm_class, SHAPES[-1])
     inputs = [stream, branch, *norm.parameters()]
-    actual = AddThenNorm.apply(stream, branch, norm.weight, bias_of(norm), 0.3, norm.eps)
+    actual = AddThenNorm.apply(stream, branch, norm.weight, bias_of(norm), 0.3, norm.eps, None)
     total = stream + branch * ((actual[0] - stream) / branch).detach()  # the same elements are dropped
     reference = [total, norm(total, all_valid(SHAPES[-1]))]
     for left, right in zip(actual, reference, strict=True):
@@ -134,58 +167,50 @@ def weighted_sum(output: tuple[Tensor, ...], used: tuple[int, ...]) -> Tensor:
     return sum((output[each] * torch.randn(output[each].shape, device=DEVICE)).sum() for each in used)
 
 
-class Stack(nn.Module):
-    """Two sublayers on a residual stream, and a final norm."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.residuals = nn.ModuleList(PreNorm(norm(16), 0.0) for norm in (LayerNorm, RMSNorm))
-        self.parts = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
-        self.final_norm = LayerNorm(16)
-
-    def forward(self, vectors: Tensor, is_reversed: bool = False) -> Tensor:
-        valid, pairs = all_valid(vectors.shape), list(zip(self.residuals, self.parts, strict=True))
-        for residual, branch in reversed(pairs) if is_reversed else pairs:
-            vectors = residual(vectors, valid, branch)
-        return self.final_norm(vectors, valid)
-
-
-def test_the_next_norm_is_known_from_the_step_before(monkeypatch):
-    monkeypatch.setattr("seq2see.layers.residual.can_fuse", lambda norm, vectors: current_async_grads() is not None)
-    stack, async_grads = Stack().to(DEVICE), AsyncWeightGrads(torch.device(DEVICE))
+def test_the_next_norm_is_known_from_the_order_of_the_blocks(monkeypatch):
+    stack, async_grads = accelerated_stack(PreNorm, monkeypatch)
     stream = torch.randn(2, 5, 16, device=DEVICE, requires_grad=True)
-    weights, grads = list(stack.parameters()), dict.fromkeys(map(id, stack.parameters()))
-    sum_calls = []
+    sum_calls, parts = [], [block.part for block in stack.blocks]
 
-    def sum_parts(rows: Tensor) -> Tensor:
+    def sum_rows(rows: Tensor) -> Tensor:
         sum_calls.append(rows)
         return rows.sum(0)
 
-    monkeypatch.setattr("seq2see.acceleration.async_weight_grad.sum_rows", sum_parts)
-    # In the third step the sublayers have another order, so the expected norm is not the next one.
-    for is_reversed, sums, ends in (
-        (False, 2, "NativeLayerNorm"),
-        (False, 0, "AddThenNorm"),
-        (True, 0, "NativeLayerNorm"),
-    ):
-        expected = torch.autograd.grad(
-            (stack(stream, is_reversed) * torch.arange(16, device=DEVICE)).square().sum(), weights
-        )
+    monkeypatch.setattr("seq2see.acceleration.async_weight_grad.sum_rows", sum_rows)
+    # In the second step the sublayers have another order, so the expected norm is not the next one.
+    for is_reversed, ends in ((False, "AddThenNorm"), (True, "NativeLayerNorm"), (False, "AddThenNorm")):
+        expected = plain_gradients(stack, stream, is_reversed)
         sum_calls.clear()
-        with async_grads.activate(list(stack.parts), grads):
+        with async_grads.activate(parts, dict.fromkeys(map(id, stack.parameters()))):
             output = stack(stream, is_reversed)
             assert output.grad_fn.name().startswith(ends)
             (output * torch.arange(16, device=DEVICE)).square().sum().backward()
-            grads_by_id = async_grads.computed_grads | {
-                id(each): each.grad for each in weights if each.grad is not None
+            grads = async_grads.computed_grads | {
+                id(each): each.grad for each in stack.parameters() if each.grad is not None
             }
-        assert len(sum_calls) == sums
-        for name, grad_output in zip(dict(stack.named_parameters()), expected, strict=True):
-            tolerance = 0.02 * float(grad_output.abs().max())
-            torch.testing.assert_close(grads_by_id[id(stack.get_parameter(name))], grad_output, rtol=0, atol=tolerance)
+        assert not sum_calls
+        for name, reference in expected.items():
+            tolerance = 0.02 * float(reference.abs().max())
+            torch.testing.assert_close(grads[id(stack.get_parameter(name))], reference, rtol=0, atol=tolerance)
         stack.zero_grad()
-    assert not async_grads.next_norms.layer_outputs
-    assert not async_grads.next_norms.normalized
+
+
+@pytest.mark.parametrize("residual_class", [PostNorm, PreNorm])
+def test_links_follow_the_order_in_which_residual_connections_run(residual_class):
+    stack = Stack(residual_class)
+    accelerate(stack, Conditions("cuda", True, "bf16", kernels=True))
+    residuals, ran = [block.residual for block in stack.blocks], []
+    for each in residuals:
+        each.register_forward_hook(lambda residual, *_: ran.append(residual))
+    stack.cpu()(torch.randn(2, 3, 16))
+    assert ran == residuals
+    if residual_class is PostNorm:
+        assert [each.after for each in residuals] == [(residuals[1],), (residuals[2],), ()]
+    else:
+        norms = [residuals[1].norm, residuals[2].norm, stack.final_norm]
+        assert [each.norm_after for each in residuals] == [(norm,) for norm in norms]
+    link_residuals(stack)  # twice is once
+    assert len(stack.state_dict()) == len(Stack(residual_class).state_dict())  # a link is no submodule
 
 
 @pytest.mark.parametrize("norm_class", [LayerNorm, RMSNorm])
@@ -198,7 +223,7 @@ def test_norm_with_residual_equals_its_definition(norm_class, shape, dtype):
     stream = stream.detach().to(dtype).requires_grad_()
     inputs = [stream, *norm.parameters()]
     expected = norm(stream.float(), all_valid(shape))
-    passed, output = NormWithResidual.apply(stream, norm.weight, bias_of(norm), norm.eps)
+    passed, output = NormWithResidual.apply(stream, norm.weight, bias_of(norm), norm.eps, None)
     assert torch.equal(passed, stream)
     assert (output.dtype, passed.dtype) == (torch.bfloat16, dtype)
     torch.testing.assert_close(output.float(), expected, rtol=1e-2, atol=1e-2)
@@ -215,7 +240,7 @@ def test_the_dropout_mask_is_the_same_in_both_passes():
     dropout_p, shape = 0.3, (5, 41, 512)
     stream, branch = torch.zeros(shape, device=DEVICE), torch.ones(shape, device=DEVICE).requires_grad_()
     weight, bias = torch.ones(512, device=DEVICE), torch.zeros(512, device=DEVICE)
-    output = AddNorm.apply(stream, branch, weight, bias, dropout_p, 1e-5)
+    output = AddNorm.apply(stream, branch, weight, bias, dropout_p, 1e-5, None)
     kept = output > 0  # of zeros and ones, the ones are above the mean
     assert float(kept.float().mean()) == pytest.approx(1 - dropout_p, abs=0.005)
     (grad_output,) = gradients_of([output], [branch])
@@ -258,6 +283,7 @@ def test_elements_are_dropped_independently_in_each_call():
 def test_a_residual_on_a_gpu_is_near_that_of_a_cpu(residual_class, norm_class, compiled):
     norm, (stream, _) = random_case(norm_class, (3, 50, 96))
     residual, branch = residual_class(norm, 0.0), nn.Linear(96, 96).to(DEVICE)
+    accelerate(residual, Conditions("cuda", True, "bf16", kernels=True))
     results = []
     for device in ("cuda", "cpu"):
         residual, branch = residual.to(device), branch.to(device)

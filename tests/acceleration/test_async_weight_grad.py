@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.acceleration.async_layers import split_heads_eagerly, split_projection
 from seq2see.acceleration.async_weight_grad import (
     MAX_PENDING,
     MAX_STORED_SUMS,
@@ -22,8 +21,9 @@ from seq2see.acceleration.async_weight_grad import (
     grad_sink_of,
     plain_sum,
 )
-from seq2see.training.bf16_weights import Bf16Weights
-from seq2see.training.chunked_cross_entropy import chunked_loss, run_backward
+from seq2see.acceleration.bf16_weights import Bf16Weights
+from seq2see.acceleration.chunked_cross_entropy import ChunkedCrossEntropy
+from seq2see.acceleration.head_splitting import split_heads_eagerly, split_projection
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
@@ -43,13 +43,13 @@ class TiedModel(nn.Module):
         vectors = self.fixed(self.shared(self.plain(vectors).relu()))
         return self.shared(vectors.relu())
 
-    def loss(self, tokens: Tensor) -> Tensor:
+    def loss(self, tokens: Tensor, chunked: ChunkedCrossEntropy) -> Tensor:
         """Three times the next-token loss, plus terms in which two of the weights are used directly."""
         hidden = self.hidden(tokens)
         extra_terms = functional.linear(hidden, self.plain.weight.to(hidden.dtype)).square().sum()
         extra_terms = extra_terms + (self.table.weight * torch.arange(16, device=tokens.device)).sum()
         return (
-            3 * chunked_loss(hidden.flatten(0, 1)[None], self.table.weight, None, tokens.roll(-1, 1).flatten())
+            3 * chunked.loss(hidden.flatten(0, 1)[None], self.table.weight, None, tokens.roll(-1, 1).flatten())
             + extra_terms
         )
 
@@ -59,7 +59,7 @@ def gradients(model: nn.Module, compiled: bool, batches: list[Tensor]) -> dict[s
     bf16_weights = Bf16Weights(model, compiled)
     for tokens in batches:
         with bf16_weights.activate(), torch.autocast(tokens.device.type, dtype=torch.bfloat16):
-            model.loss(tokens).backward()
+            model.loss(tokens, ChunkedCrossEntropy(async_grads=bf16_weights.async_grads)).backward()
     return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
 
 
@@ -67,7 +67,7 @@ def gradients(model: nn.Module, compiled: bool, batches: list[Tensor]) -> dict[s
 @pytest.mark.parametrize("micro_batches", [1, 2])
 def test_they_are_the_gradients_of_autograd(device, micro_batches, monkeypatch):
     # Several chunks, so that the next one overwrites what the second stream reads.
-    monkeypatch.setattr("seq2see.training.chunked_cross_entropy.CHUNK_SIZE", {"cpu": 5, "cuda": 5})
+    monkeypatch.setattr("seq2see.acceleration.chunked_cross_entropy.CHUNK_SIZE", {"cpu": 5, "cuda": 5})
     model = TiedModel().to(device)
     batches = [torch.randint(0, 24, (3, 8), device=device) for _ in range(micro_batches)]
     expected = gradients(copy.deepcopy(model), True, batches)
@@ -88,8 +88,9 @@ def test_a_gradient_of_the_loss_itself_is_not_scaled(device, monkeypatch):
         bf16_weights = Bf16Weights(model)
         with bf16_weights.activate(), torch.autocast(device, dtype=torch.bfloat16):
             hidden = model.hidden(tokens).flatten(0, 1)[None]
-            loss = chunked_loss(hidden, model.table.weight, None, tokens.flatten())
-            run_backward(loss if factor is None else factor * loss)
+            chunked = ChunkedCrossEntropy(async_grads=bf16_weights.async_grads)
+            loss = chunked.loss(hidden, model.table.weight, None, tokens.flatten())
+            chunked.run_backward(loss if factor is None else factor * loss)
         assert scaled == expected
 
 
@@ -100,15 +101,15 @@ def test_layers_are_changed_only_while_it_is_active():
 
     def fail() -> None:
         with async_grads.activate([layer], grads):
-            assert grad_sink_of(layer.weight).async_grads is async_grads
-            assert grad_sink_of(layer.weight, torch.ones(1)) is None
+            assert grad_sink_of(async_grads, layer.weight).async_grads is async_grads
+            assert grad_sink_of(async_grads, layer.weight, torch.ones(1)) is None
             layer(x).sum().backward()
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
     assert layer.weight.grad is None
-    assert grad_sink_of(layer.weight) is None
+    assert grad_sink_of(async_grads, layer.weight) is None
     torch.testing.assert_close(grads[id(layer.weight)], torch.ones(4, 8).mT @ x)
     torch.testing.assert_close(grads[id(layer.bias)], torch.full((8,), 4.0))
     layer(x).sum().backward()
@@ -194,7 +195,7 @@ def test_a_large_embedding_on_a_gpu_has_the_gradient_of_a_cpu(target, table_dtyp
     for device in ("cpu", "cuda"):
         table, async_grads = (
             nn.Embedding(3000, 24, _weight=torch.ones(3000, 24)).to(device),
-            AsyncWeightGrads(torch.device(device)),
+            AsyncWeightGrads(torch.device(device), kernels=device == "cuda"),
         )
         weight = id(table.weight)
         with async_grads.activate(
@@ -256,14 +257,15 @@ def test_gradients_of_parts_are_joined_without_a_copy_if_they_are_adjacent(heads
         split_heads_eagerly(other_grad, heads)[-1],
     ]  # the last one has the layout, but another storage
     joined_mixed = torch.cat([part.transpose(1, 2) for part in mixed], dim=2).flatten(2)
-    with AsyncWeightGrads(torch.device("cpu")).activate([], {}):
+    async_grads = AsyncWeightGrads(torch.device("cpu"))
+    with async_grads.activate([], {}):
         for part_grads, expected in ((adjacent, grad), (separate, grad), (mixed, joined_mixed)):
-            parts = split_projection(projected, *heads)
+            parts = split_projection(projected, heads, async_grads)
             assert all(map(torch.equal, parts, split_heads_eagerly(projected, heads)))
             (joined,) = torch.autograd.grad(parts, [projected], list(part_grads))
             assert torch.equal(joined, expected)
         monkeypatch.setattr(torch, "cat", None)
-        (joined,) = torch.autograd.grad(split_projection(projected, *heads), [projected], list(adjacent))
+        (joined,) = torch.autograd.grad(split_projection(projected, heads, async_grads), [projected], list(adjacent))
         assert joined.data_ptr() == grad.data_ptr()
 
 

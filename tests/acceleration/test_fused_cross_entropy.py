@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from seq2see.acceleration.chunked_cross_entropy import ChunkedCrossEntropy, cross_entropy_in_place
 from seq2see.core.batch import IGNORE_INDEX
-from seq2see.training.chunked_cross_entropy import chunked_loss, cross_entropy_in_place
 
 pytestmark = [
     pytest.mark.triton,
@@ -49,7 +49,7 @@ def test_a_loss_in_bf16_is_near_that_of_a_cpu(r_drop):
     for device in ("cpu", "cuda"):
         inputs = [hidden.to(device).requires_grad_(), weight.to(device).requires_grad_()]
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=device == "cuda"):
-            loss = chunked_loss(*inputs, None, labels.to(device), 0.1, r_drop)
+            loss = ChunkedCrossEntropy(kernels=device == "cuda").loss(*inputs, None, labels.to(device), 0.1, r_drop)
         results.append([loss, *torch.autograd.grad(loss, inputs)])
     for on_cpu, on_gpu in zip(*results, strict=True):
         torch.testing.assert_close(on_gpu.cpu(), on_cpu, rtol=0, atol=0.02 * float(on_cpu.detach().abs().max()))

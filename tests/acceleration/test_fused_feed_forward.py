@@ -28,7 +28,7 @@ def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh"])
 @pytest.mark.parametrize("shape, hidden", [((2, 3, 5), 7), ((1, 1100, 8), 300), ((3, 40, 16), 512)])
 def test_it_equals_linear_activation_linear(activation, shape, hidden):
-    from seq2see.acceleration.fused_feed_forward import FusedFeedForward
+    from seq2see.acceleration.fused_feed_forward import FeedForwardFunction
 
     torch.manual_seed(1)
     x, grad_output = torch.randn(shape, device=DEVICE).requires_grad_(), torch.randn(shape, device=DEVICE)
@@ -36,27 +36,27 @@ def test_it_equals_linear_activation_linear(activation, shape, hidden):
     nn.init.normal_(up_proj.bias)
     inputs = [x, *up_proj.parameters(), *down_proj.parameters()]
     expected = down_proj(ACTIVATIONS[activation](up_proj(x)))
-    output = FusedFeedForward.apply(*inputs, activation)
+    output = FeedForwardFunction.apply(*inputs, activation, None)
     torch.testing.assert_close(output, expected, rtol=1e-4, atol=1e-5)
     expected_grads, actual = (torch.autograd.grad((each * grad_output).sum(), inputs) for each in (expected, output))
     for left, right in zip(actual, expected_grads, strict=True):
         torch.testing.assert_close(left, right, rtol=1e-3, atol=1e-3)
     async_grads = AsyncWeightGrads(torch.device(DEVICE))
     with async_grads.activate([], dict.fromkeys(map(id, inputs[1:]))):
-        (FusedFeedForward.apply(*inputs, activation) * grad_output).sum().backward()
+        (FeedForwardFunction.apply(*inputs, activation, None) * grad_output).sum().backward()
     for weight, right in zip(inputs[1:], expected_grads[1:], strict=True):
         torch.testing.assert_close(async_grads.computed_grads[id(weight)], right, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh"])
 def test_one_tensor_of_the_hidden_layer_is_saved(activation):
-    from seq2see.acceleration.fused_feed_forward import FusedFeedForward
+    from seq2see.acceleration.fused_feed_forward import FeedForwardFunction
 
     saved = []
     weights = [torch.randn(12, 4), torch.randn(12), torch.randn(4, 12), torch.randn(4)]
     inputs = [each.to(DEVICE).requires_grad_() for each in (torch.randn(2, 3, 4), *weights)]
     with torch.autograd.graph.saved_tensors_hooks(lambda each: (saved.append(each), each)[1], lambda each: each):
-        FusedFeedForward.apply(*inputs, activation)
+        FeedForwardFunction.apply(*inputs, activation, None)
     assert sum(each.shape == (6, 12) for each in saved) == 1
 
 

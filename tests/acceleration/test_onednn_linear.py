@@ -10,7 +10,7 @@ from torch import nn
 
 from seq2see.acceleration import onednn_linear
 from seq2see.acceleration.onednn_linear import linear_layers, use_onednn
-from seq2see.training.loop import Trainer
+from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
 from tiny_models import FAMILIES, pairs, perturbed_model
@@ -102,6 +102,8 @@ def test_small_matmuls_use_torchs_default(rows, uses_onednn):
     ("changes", "uses_onednn"), [({}, True), ({"custom_kernels": False}, False), ({"precision": "bf16"}, False)]
 )
 def test_a_trainer_on_a_cpu_uses_onednn_in_float32_by_default(changes, uses_onednn, onednn_calls):
-    trainer = Trainer(perturbed_model(FAMILIES["transformer, pre-norm"]), NextToken(), Training(**changes), CPU)
+    trainer = AcceleratedTrainer(
+        perturbed_model(FAMILIES["transformer, pre-norm"]), NextToken(), Training(**changes), CPU
+    )
     trainer.train_step(pairs([3, 5, 2]))
     assert bool(onednn_calls) == uses_onednn

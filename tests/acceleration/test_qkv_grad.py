@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.acceleration.async_layers import split_heads_eagerly, split_projection
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, plain_sum
+from seq2see.acceleration.bf16_weights import Bf16Weights
+from seq2see.acceleration.head_splitting import split_heads_eagerly, split_projection
+from seq2see.acceleration.swaps import Conditions, accelerate
 from seq2see.layers.attention import GroupedSelfAttention, SelfAttention
 from seq2see.layers.masks import causal_mask
 from seq2see.layers.relative_positions import RotaryPositions
-from seq2see.training.bf16_weights import Bf16Weights
 
 pytestmark = pytest.mark.triton
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -68,19 +69,16 @@ def test_partial_sums_of_any_layout_are_summed_and_written_to_a_tensor(count, gr
     assert torch.equal(sum_parts(parts), sum_parts(parts))
 
 
-class RotatedSelfAttention(SelfAttention):
+def rotated_self_attention(width: int, heads: int) -> SelfAttention:
     """Queries and keys are rotated together, so that there are two gradients."""
-
-    def __init__(self, width: int, heads: int):
-        super().__init__(width, heads, RotaryPositions(width // heads))
+    return SelfAttention(width, heads, RotaryPositions(width // heads))
 
 
 @pytest.mark.parametrize("used", ["all", "values"])
 @pytest.mark.parametrize(
-    "build_layer", [SelfAttention, RotatedSelfAttention, lambda width, heads: GroupedSelfAttention(width, heads, 2)]
+    "build_layer", [SelfAttention, rotated_self_attention, lambda width, heads: GroupedSelfAttention(width, heads, 2)]
 )
 def test_an_attention_layer_gets_its_gradients_and_its_bias_is_summed_once(build_layer, used, monkeypatch):
-    monkeypatch.setattr("seq2see.acceleration.async_layers.kernels_enabled", lambda device: True)
     sum_calls = []
     monkeypatch.setattr(
         "seq2see.acceleration.async_weight_grad.sum_rows",
@@ -97,7 +95,8 @@ def test_an_attention_layer_gets_its_gradients_and_its_bias_is_summed_once(build
         return (layer(vectors, causal_mask()) - target).square().sum()
 
     expected = torch.autograd.grad(loss(), [vectors, *weights.values()])
-    async_grads = AsyncWeightGrads(torch.device(DEVICE))
+    async_grads = AsyncWeightGrads(torch.device(DEVICE), kernels=True)
+    accelerate(layer, Conditions(DEVICE, training=True), async_grads)
     grads = {id(weight): torch.full_like(weight, torch.nan, dtype=torch.bfloat16) for weight in weights.values()}
     with async_grads.activate([each for each in layer.modules() if isinstance(each, nn.Linear)], grads):
         (grad_vectors,) = torch.autograd.grad(loss(), [vectors])
@@ -118,10 +117,8 @@ def test_in_16_bits_a_training_step_has_the_gradients_without_kernels(monkeypatc
     )  # too long for the kernels for short sequences
     model, results = nn.ModuleList([SelfAttention(64, 2)]).to(DEVICE), []
     for allowed in (False, True):
-        monkeypatch.setattr(
-            "seq2see.acceleration.async_layers.kernels_enabled", lambda device, allowed=allowed: allowed
-        )
-        bf16_weights = Bf16Weights(copied := copy.deepcopy(model))
+        bf16_weights = Bf16Weights(copied := copy.deepcopy(model), kernels=allowed)
+        accelerate(copied, Conditions(DEVICE, training=True), bf16_weights.async_grads)
         with bf16_weights.activate(), torch.autocast(DEVICE, dtype=torch.bfloat16):
             copied[0](vectors, causal_mask()).float().square().sum().backward()
         results.append({name: weight.grad for name, weight in copied.named_parameters()})
@@ -132,11 +129,11 @@ def test_in_16_bits_a_training_step_has_the_gradients_without_kernels(monkeypatc
         )
 
 
-def test_an_unused_part_has_a_gradient_of_zeros(monkeypatch):
-    monkeypatch.setattr("seq2see.acceleration.async_layers.kernels_enabled", lambda device: True)
+def test_an_unused_part_has_a_gradient_of_zeros():
     projected = torch.randn(2, 3, 20, device=DEVICE, requires_grad=True)
-    with AsyncWeightGrads(torch.device(DEVICE)).activate([], {}):
-        _, keys, _ = split_projection(projected, 1, 2, 2)
+    async_grads = AsyncWeightGrads(torch.device(DEVICE), kernels=True)
+    with async_grads.activate([], {}):
+        _, keys, _ = split_projection(projected, (1, 2, 2), async_grads)
         (grad,) = torch.autograd.grad((keys * keys).sum(), [projected])
     expected = torch.zeros_like(projected)
     expected[..., 4:12] = 2 * projected[..., 4:12].detach()

@@ -13,10 +13,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.acceleration.async_layers import split_projection
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, plain_sum
-from seq2see.layers.attention import SelfAttention, eager_attention, fused_attention, split_heads
-from seq2see.layers.masks import AttentionMask, causal_mask
+from seq2see.acceleration.attention import can_use_short_attention
+from seq2see.acceleration.head_splitting import split_projection
+from seq2see.acceleration.swaps import Conditions, accelerate
+from seq2see.core.batch import Sequences
+from seq2see.layers.attention import CrossAttention, SelfAttention, eager_attention, split_heads
+from seq2see.layers.masks import AttentionMask, causal_mask, full_mask
 
 pytestmark = [
     pytest.mark.triton,
@@ -85,12 +88,13 @@ def test_gradients_of_keys_and_values_of_one_projection_are_joined_without_a_cop
     grads = []
     for device in ("none", DEVICE):
         q, kv = (each.clone().requires_grad_() for each in (queries, projected))
-        with AsyncWeightGrads(torch.device(DEVICE)).activate([], {}) if device != "none" else nullcontext():
-            keys, values = split_projection(kv, 2, 2)
+        async_grads = AsyncWeightGrads(torch.device(DEVICE), kernels=True) if device != "none" else None
+        with async_grads.activate([], {}) if async_grads else nullcontext():
+            keys, values = split_projection(kv, (2, 2), async_grads)
             values = 2 * values if layout == "two tensors" else values
             if layout == "swapped":
                 keys, values = values, keys
-            output = short_attention(split_heads(q, 2), keys, values, None, False)
+            output = short_attention(split_heads(q, 2), keys, values, None, False, async_grads)
             if device != "none" and layout == "one projection":
                 monkeypatch.setattr(torch, "cat", None)
             grads.append(torch.autograd.grad(output.square().sum(), [q, kv]))
@@ -113,20 +117,23 @@ def test_bias_gradients_come_from_the_attention_kernel(kind, max_rows, monkeypat
     projections = [nn.Linear(32, width).to(DEVICE, DTYPE) for width in ((96,) if kind == "self" else (32, 64))]
     queries, memory = (torch.randn(3, times, 32, device=DEVICE, dtype=DTYPE) for times in (7, 20))
 
-    def loss() -> Tensor:
+    def loss(async_grads: AsyncWeightGrads | None = None) -> Tensor:
         if kind == "self":
-            return short_self_attention(projections[0](queries), 2, None, True).square().sum()
-        keys, values = split_projection(projections[1](memory), 2, 2)
-        return short_attention(split_heads(projections[0](queries), 2), keys, values, None, False).square().sum()
+            return short_self_attention(projections[0](queries), 2, None, True, async_grads).square().sum()
+        q, (keys, values) = (
+            split_heads(projections[0](queries), 2),
+            split_projection(projections[1](memory), (2, 2), async_grads),
+        )
+        return short_attention(q, keys, values, None, False, async_grads).square().sum()
 
     weights = [weight for layer in projections for weight in layer.parameters()]
     expected = torch.autograd.grad(loss(), weights)
-    async_grads = AsyncWeightGrads(torch.device(DEVICE))
+    async_grads = AsyncWeightGrads(torch.device(DEVICE), kernels=True)
     with async_grads.activate(projections, dict.fromkeys(map(id, weights))):
-        loss().backward()
+        loss(async_grads).backward()
         grads = async_grads.computed_grads
-    # On a GPU the kernel that joins the gradients of keys and values sums them, if the attention kernel has not.
-    assert len(sum_calls) == (0 if max_rows == 2048 else 1 if DEVICE == "cuda" else len(projections))
+    # The kernel that joins the gradients of keys and values sums them, if the attention kernel has not.
+    assert len(sum_calls) == (0 if max_rows == 2048 else 1)
     for weight, reference in zip(weights, expected, strict=True):
         actual = grads[id(weight)].to(DTYPE)
         torch.testing.assert_close(actual, reference, rtol=0, atol=TOLERANCE * float(reference.abs().max()))
@@ -200,28 +207,52 @@ def test_a_call_does_not_import_the_compiler():
 
 
 @needs_gpu
-def test_fused_attention_uses_it_for_supported_inputs_only(monkeypatch):
+def test_it_is_for_supported_inputs_only():
+    def supported(length: int, size: int, change=lambda part: part.detach().requires_grad_()) -> bool:
+        q, k, _ = (change(part) for part in random_heads(2, 2, length, size, 3))
+        return can_use_short_attention(q, k, causal_mask())
+
+    assert supported(128, 64)
+    assert not supported(128, 64, lambda part: part.float().requires_grad_())
+    assert not supported(129, 64)
+    assert not supported(9, 48)
+    assert not supported(128, 64, torch.Tensor.detach)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("kind", ["self", "cross", "hooked"])
+def test_a_layer_runs_it_if_it_is_allowed_and_its_output_is_that_of_the_definition(kind, allowed, monkeypatch):
     from seq2see.acceleration import short_attention
 
-    lengths: list[int] = []
-    kernel = short_attention.short_attention
-    monkeypatch.setattr(
-        short_attention, "short_attention", lambda q, *rest: lengths.append(q.size(2)) or kernel(q, *rest)
-    )
-    q, k, v = (part.detach().requires_grad_() for part in random_heads(2, 2, 128, 64, 3))
-    fused_attention(q, k, v, causal_mask())
-    fused_attention(q.float(), k.float(), v.float(), causal_mask())
-    fused_attention(*(part.detach().requires_grad_() for part in random_heads(2, 2, 129, 64, 3)), causal_mask())
-    fused_attention(*(part.detach().requires_grad_() for part in random_heads(2, 2, 9, 48, 3)), causal_mask())
-    with torch.no_grad():
-        fused_attention(q.detach(), k, v, causal_mask())
-    assert lengths == [128]
+    calls: list[str] = []
+    for name in ("short_attention", "short_self_attention"):
+        kernel = getattr(short_attention, name)
+        monkeypatch.setattr(
+            short_attention, name, lambda *inputs, name=name, kernel=kernel: calls.append(name) or kernel(*inputs)
+        )
+    monkeypatch.setattr("seq2see.acceleration.attention.can_use_short_attention", lambda *inputs: True)
+    layer = (CrossAttention(32, 2, 32) if kind == "cross" else SelfAttention(32, 2)).to(DEVICE)
+    vectors = torch.randn(2, 7, 32, device=DEVICE, requires_grad=True)
+    memory = Sequences(vectors, torch.full((2,), 7, device=DEVICE))
+    if kind == "hooked":
+        layer.hook = lambda record: None
+
+    def run() -> Tensor:
+        if kind != "cross":
+            return layer(vectors, causal_mask())
+        return layer(vectors, layer.project_memory(memory), full_mask())
+
+    expected = run()
+    accelerate(layer, Conditions("cuda", True, "bf16", kernels=allowed))
+    torch.testing.assert_close(run(), expected, rtol=1e-4, atol=1e-5)
+    assert calls == [{"self": "short_self_attention"}.get(kind, "short_attention")] * allowed
 
 
 @needs_gpu
 def test_compiled_attention_is_equal():
     torch.manual_seed(1)
     layer = nn.ModuleList([SelfAttention(128, 2)]).cuda()[0]
+    accelerate(layer, Conditions("cuda", True, "bf16", kernels=True))
     vectors = torch.randn(4, 20, 128, device="cuda", requires_grad=True)
     results = []
     for run in (layer, torch.compile(layer, dynamic=False)):

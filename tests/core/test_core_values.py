@@ -12,7 +12,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2see.core import devices
 from seq2see.core.batch import IGNORE_INDEX, Batch, Images, Sequences, Videos
 from seq2see.core.devices import autocast
 from seq2see.core.errors import UserError, closest_match, missing_file, unknown_name
@@ -181,35 +180,3 @@ def test_bf16_is_used_only_if_set():
         assert (vectors @ vectors).dtype == torch.bfloat16
     with autocast(torch.device("cpu"), "float32"):
         assert (vectors @ vectors).dtype == torch.float32
-
-
-@pytest.mark.parametrize(
-    "compilers, environment, expected",
-    [
-        (("gcc",), {}, True),
-        (("clang",), {}, True),
-        ((), {}, False),
-        (("gcc",), {"CC": "nowhere"}, False),
-        (("mine",), {"CC": "mine"}, True),
-        (("clang",), {"CC": ""}, True),
-    ],
-)
-def test_kernels_need_triton_and_a_compiler(monkeypatch, compilers, environment, expected):
-    monkeypatch.setattr(devices, "find_spec", lambda name: name == "triton" or None)
-    monkeypatch.setattr(devices.shutil, "which", lambda name: name if name in compilers else None)
-    assert devices.has_triton(environment) == expected
-    monkeypatch.setattr(devices, "find_spec", lambda name: None)
-    assert not devices.has_triton(environment)
-
-
-def test_kernels_are_used_on_a_gpu_unless_they_are_forbidden(monkeypatch):
-    monkeypatch.setattr(devices, "TRITON", True)
-    gpu, cpu = torch.device("cuda"), torch.device("cpu")
-    with devices.use_kernels(False):
-        assert not devices.kernels_enabled(gpu)
-        with devices.use_kernels(True):
-            assert devices.kernels_enabled(gpu)
-        assert not devices.kernels_enabled(gpu)
-    assert (devices.kernels_enabled(gpu), devices.kernels_enabled(cpu)) == (True, False)
-    monkeypatch.setattr(devices, "TRITON", False)
-    assert not devices.kernels_enabled(gpu)

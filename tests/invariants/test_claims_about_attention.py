@@ -29,8 +29,8 @@ def with_identity_weights(layer: SelfAttention, queries: float, keys: float) -> 
 
 
 def weights_of(layer: SelfAttention, vectors: Tensor) -> Tensor:
-    queries, keys_values = layer.project(vectors)
-    return attention_weights(queries, keys_values[:, 0], full_mask())
+    queries, keys, _ = layer.project(vectors)
+    return attention_weights(queries, keys, full_mask())
 
 
 # Scores

@@ -104,7 +104,7 @@ def test_dropout_does_not_change_the_mean():
 COMPILE_SCRIPT = """
 import sys, torch
 from tiny_models import FAMILIES, pairs, perturbed_model
-from seq2see.training.cuda_graphs import compile_blocks
+from seq2see.acceleration.cuda_graphs import compile_blocks
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizer_settings import SGD

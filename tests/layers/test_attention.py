@@ -12,7 +12,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing import assert_close
 
-from seq2see.core.batch import Sequences
+from seq2see.acceleration.attention import fused_attention
+from seq2see.core.batch import DenseSequences, Sequences
 from seq2see.layers.attention import (
     CrossAttention,
     GroupedSelfAttention,
@@ -20,11 +21,16 @@ from seq2see.layers.attention import (
     SelfAttention,
     attention_weights,
     eager_attention,
-    fused_attention,
     merge_heads,
     split_heads,
 )
 from seq2see.layers.masks import AttentionMask, cache_mask, causal_mask, full_mask, padding_mask
+from ways import both_ways, fast
+
+
+def dense(vectors: torch.Tensor) -> DenseSequences:
+    """Vectors as rows without padding."""
+    return DenseSequences(vectors, torch.full((len(vectors),), vectors.size(1)))
 
 
 def padded_rows(lengths: list[int], time: int) -> Sequences:
@@ -130,11 +136,11 @@ def test_every_kernel_that_torch_may_choose_agrees(backend, name):
 def test_eager_attention_runs_on_a_cpu_where_it_is_faster(dtype, training, name, max_keys, is_fused, monkeypatch):
     kernel, calls = nn.functional.scaled_dot_product_attention, []
     monkeypatch.setattr(
-        "seq2see.layers.attention.functional.scaled_dot_product_attention",
+        "seq2see.acceleration.attention.functional.scaled_dot_product_attention",
         lambda *qkv, **options: calls.append(qkv[0].dtype) or kernel(*qkv, **options),
     )
     monkeypatch.setattr(
-        f"seq2see.layers.attention.MAX_KEYS_{'BF16' if dtype == torch.bfloat16 else 'FLOAT32'}", max_keys
+        f"seq2see.acceleration.attention.MAX_KEYS_{'BF16' if dtype == torch.bfloat16 else 'FLOAT32'}", max_keys
     )
     qkv = [part.detach().requires_grad_(training) for part in random_qkv(dtype)]
     output = fused_attention(*qkv, MASKS[name])
@@ -229,8 +235,9 @@ def test_self_attention_is_torchs_with_the_same_weights():
     assert_close(records[0].weights, weights, rtol=0, atol=1e-6)
 
 
-def test_cross_attention_is_torchs_with_the_same_weights():
-    own = CrossAttention(width=6, heads=2, memory_width=5).eval()
+@both_ways
+def test_cross_attention_is_torchs_with_the_same_weights(way):
+    own = way(CrossAttention(width=6, heads=2, memory_width=5).eval())
     theirs = nn.MultiheadAttention(6, 2, kdim=5, vdim=5, batch_first=True).eval()
     with torch.no_grad():
         theirs.q_proj_weight.copy_(own.q_proj.weight)
@@ -241,16 +248,16 @@ def test_cross_attention_is_torchs_with_the_same_weights():
         theirs.out_proj.bias.copy_(own.out_proj.bias)
     vectors, memory, source = torch.randn(3, 4, 6), torch.randn(3, 7, 5), padded_rows([7, 1, 3], 7)
     expected, _ = theirs(vectors, memory, memory, key_padding_mask=~source.valid)
-    assert_close(own(vectors, own.project_memory(memory), padding_mask(source)), expected, rtol=0, atol=1e-6)
+    assert_close(own(vectors, own.project_memory(dense(memory)), padding_mask(source)), expected, rtol=0, atol=1e-6)
 
 
 def test_gradients_of_queries_keys_and_values_are_concatenated_once():
     """The backward pass of a slice would fill a tensor with zeros for each of them, and add all three."""
     vectors = torch.randn(2, 5, 16, requires_grad=True)
     outputs = [
-        SelfAttention(16, 4)(vectors, full_mask()),
-        GroupedSelfAttention(16, 4, 2)(vectors, full_mask()),
-        CrossAttention(16, 4, 16)(vectors, CrossAttention(16, 4, 16).project_memory(vectors), full_mask()),
+        fast(SelfAttention(16, 4))(vectors, full_mask()),
+        fast(GroupedSelfAttention(16, 4, 2))(vectors, full_mask()),
+        (cross := fast(CrossAttention(16, 4, 16)))(vectors, cross.project_memory(dense(vectors)), full_mask()),
     ]
     for output in outputs:
         names, pending = set(), [output.grad_fn]
@@ -267,13 +274,16 @@ def test_self_attention_alone_does_not_depend_on_the_order():
     assert_close(layer(vectors[:, order], full_mask()), layer(vectors, full_mask())[:, order])
 
 
-def test_layers_have_the_gradients_of_finite_differences():
-    own, cross = SelfAttention(4, 2).double(), CrossAttention(4, 2, 3).double()
+@both_ways
+def test_layers_have_the_gradients_of_finite_differences(way):
+    own, cross = way(SelfAttention(4, 2).double()), way(CrossAttention(4, 2, 3).double())
     vectors = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
     memory = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
     attention_mask = padding_mask(padded_rows([5, 2], 5))
     assert torch.autograd.gradcheck(lambda x: own(x, causal_mask()), [vectors])
-    assert torch.autograd.gradcheck(lambda x, m: cross(x, cross.project_memory(m), attention_mask), [vectors, memory])
+    assert torch.autograd.gradcheck(
+        lambda x, m: cross(x, cross.project_memory(dense(m)), attention_mask), [vectors, memory]
+    )
     weights = [weight.detach().requires_grad_() for weight in own.parameters()]
     names = [name for name, _ in own.named_parameters()]
 
@@ -286,10 +296,11 @@ def test_layers_have_the_gradients_of_finite_differences():
 # Hooks
 
 
+@both_ways
 @every_mask
-def test_a_hook_records_the_weights_and_the_output_is_bit_identical(attention_mask):
+def test_a_hook_records_the_weights_and_the_output_is_bit_identical(attention_mask, way):
     queries, keys, values = (part.detach() for part in random_qkv(torch.float32))
-    layer, records = SelfAttention(6, 2), []
+    layer, records = way(SelfAttention(6, 2)), []
     without_hook = layer.attend(queries, keys, values, attention_mask)
     layer.hook = records.append
     assert torch.equal(layer.attend(queries, keys, values, attention_mask), without_hook)
@@ -324,8 +335,10 @@ def test_an_empty_cache_has_zeros_for_every_head():
     assert cache.keys.count_nonzero() == cache.values.count_nonzero() == 0
 
 
-def test_steps_equal_the_causal_forward_pass_at_every_split():
-    layer, vectors = SelfAttention(6, 2).double(), torch.randn(3, 5, 6, dtype=torch.float64)
+@both_ways
+@pytest.mark.parametrize("kv_heads", [2, 1])
+def test_steps_equal_the_causal_forward_pass_at_every_split(way, kv_heads):
+    layer, vectors = way(GroupedSelfAttention(6, 2, kv_heads).double()), torch.randn(3, 5, 6, dtype=torch.float64)
     expected = layer(vectors, causal_mask())
     for first in range(1, 5):
         cache, outputs = layer.empty_cache(3, 5), []
@@ -334,8 +347,9 @@ def test_steps_equal_the_causal_forward_pass_at_every_split():
         assert_close(torch.cat(outputs, dim=1), expected, rtol=0, atol=1e-12)
 
 
-def test_rows_may_have_different_positions():
-    layer, vectors = SelfAttention(6, 2), torch.randn(2, 5, 6)
+@both_ways
+def test_rows_may_have_different_positions(way):
+    layer, vectors = way(SelfAttention(6, 2)), torch.randn(2, 5, 6)
     expected = layer(vectors, causal_mask())
     cache = layer.empty_cache(2, 5)
     # Row 0 has one vector in its cache, row 1 has four: each gets one more.

@@ -9,15 +9,16 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from seq2see.acceleration.layers import SwiGLUFunction
 from seq2see.layers.feed_forward import (
     FEED_FORWARDS,
     FeedForward,
     GatedFeedForward,
     GeluFeedForward,
     GeluTanhFeedForward,
-    SwiGLUFunction,
     swiglu,
 )
+from ways import both_ways, fast
 
 
 def test_feed_forward_by_hand():
@@ -78,7 +79,7 @@ def test_the_autograd_function_is_swiglu_forward_and_backward(dtype):
 
 
 def test_compiled_code_has_the_same_gate(monkeypatch):
-    layer, vectors = GatedFeedForward(3, 7), torch.randn(2, 2, 3)
+    layer, vectors = fast(GatedFeedForward(3, 7)), torch.randn(2, 2, 3)
     before = layer(vectors)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     monkeypatch.setattr(SwiGLUFunction, "apply", None)  # not called
@@ -86,24 +87,26 @@ def test_compiled_code_has_the_same_gate(monkeypatch):
 
 
 def test_gradients_of_a_gate_are_not_concatenated():
-    layer, vectors = GatedFeedForward(3, 7), torch.randn(2, 2, 3)
+    layer, vectors = fast(GatedFeedForward(3, 7)), torch.randn(2, 2, 3)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         layer(vectors).sum().backward()
     called = Counter(event.name.removeprefix("aten::") for event in profiler.events())
     assert [called[name] for name in ("silu", "mul", "silu_backward", "cat")] == [1, 3, 1, 0]
 
 
+@both_ways
 @pytest.mark.parametrize("name", FEED_FORWARDS)
-def test_each_position_is_transformed_by_itself(name):
-    layer, vectors = FEED_FORWARDS[name](5, 11), torch.randn(2, 3, 5)
+def test_each_position_is_transformed_by_itself(way, name):
+    layer, vectors = way(FEED_FORWARDS[name](5, 11)), torch.randn(2, 3, 5)
     for row in range(2):
         for time in range(3):
             alone = layer(vectors[row : row + 1, time : time + 1])
             assert_close(layer(vectors)[row : row + 1, time : time + 1], alone)
 
 
+@both_ways
 @pytest.mark.parametrize("name", FEED_FORWARDS)
-def test_gradients_are_those_of_finite_differences(name):
-    layer = FEED_FORWARDS[name](3, 7).double()
+def test_gradients_are_those_of_finite_differences(way, name):
+    layer = way(FEED_FORWARDS[name](3, 7).double())
     vectors = torch.randn(2, 2, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(layer, [vectors])

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from seq2see.acceleration.unpadding import PaddedLayout, UnpaddedLayout, choose_layout
 from seq2see.core.batch import DenseSequences, Sequences
 from seq2see.layers.masks import full_mask, padding_mask
 from seq2see.layers.padding import last_valid, masked_mean, reverse_sequences, zero_padding
 from seq2see.layers.pooling import PrefixTokens
-from seq2see.layers.unpadding import PaddedLayout, UnpaddedLayout, choose_layout
 
 
 def padded_rows(lengths: list[int], width: int = 3, padding: float = float("nan"), extra: int = 0) -> Sequences:

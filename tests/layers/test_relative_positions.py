@@ -11,24 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from seq2see.acceleration.attention import fused_attention
+from seq2see.acceleration.layers import RotaryFunction
 from seq2see.core.errors import UserError
 from seq2see.layers.attention import (
     GroupedSelfAttention,
     SelfAttention,
     attention_weights,
     eager_attention,
-    fused_attention,
     split_heads,
     with_attention_bias,
 )
 from seq2see.layers.masks import AttentionMask, cache_mask, causal_mask
 from seq2see.layers.relative_positions import (
     AlibiPositions,
-    RotaryFunction,
     RotaryPositions,
     build_relative_positions,
     rotate_half_pairs,
 )
+from ways import both_ways, fast
 
 
 def positions_of(*position_ids: int) -> torch.Tensor:
@@ -92,7 +93,7 @@ def test_the_autograd_function_is_the_definition_forward_and_backward():
 
 
 def test_rotated_heads_keep_their_memory_layout():
-    rotated = RotaryPositions(6).rotate(heads_of_a_projection(), positions_of(0, 1, 2))
+    rotated = fast(RotaryPositions(6)).rotate(heads_of_a_projection(), positions_of(0, 1, 2))
     assert rotated.transpose(1, 2).is_contiguous()  # so merging the heads needs no copy
 
 
@@ -110,14 +111,16 @@ def test_in_16_bits_it_is_no_less_exact_than_the_definition():
 
 def test_compiled_code_rotates_by_the_definition(monkeypatch):
     head_vectors, position_ids = heads_of_a_projection(), positions_of(0, 7, 500)
-    before = RotaryPositions(6).rotate(head_vectors, position_ids)
+    rotary = fast(RotaryPositions(6))
+    before = rotary.rotate(head_vectors, position_ids)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     monkeypatch.setattr(RotaryFunction, "apply", None)  # not called
-    assert_close(RotaryPositions(6).rotate(head_vectors, position_ids), before, rtol=1e-6, atol=1e-6)
+    assert_close(rotary.rotate(head_vectors, position_ids), before, rtol=1e-6, atol=1e-6)
 
 
+@both_ways
 @pytest.mark.parametrize("kv_heads", [4, 2])
-def test_queries_and_keys_are_rotated_and_values_are_not(kv_heads):
+def test_queries_and_keys_are_rotated_and_values_are_not(kv_heads, way):
     torch.manual_seed(5)
     relative_positions, vectors, position_ids = RotaryPositions(6), torch.randn(2, 5, 24), torch.arange(5)[None]
     attention = (
@@ -125,26 +128,31 @@ def test_queries_and_keys_are_rotated_and_values_are_not(kv_heads):
         if kv_heads < 4
         else SelfAttention(24, 4, relative_positions)
     )
-    qkv = attention.qkv_proj(vectors)
+    qkv = way(attention).qkv_proj(vectors)
     queries, keys, values = (split_heads(each, each.size(-1) // 6)
                              for each in qkv.split((24, 6 * kv_heads, 6 * kv_heads), dim=-1))  # fmt: skip
     angles = position_ids[:, None, :, None] * relative_positions.frequencies
     rotated = [rotate_half_pairs(each, angles.cos(), angles.sin()) for each in (queries, keys)]
-    for actual, expected in zip(
-        outputs := attention.split_and_rotate(relative_positions, qkv, position_ids), [*rotated, values], strict=True
-    ):
-        assert_close(actual, expected, rtol=1e-6, atol=1e-6)
-    strides = [each.stride() for each in outputs[:2]]  # of rows, heads, positions and numbers
-    assert strides == [(5 * 6 * (4 + kv_heads), 6, 6 * (4 + kv_heads), 1)] * 2  # adjacent, as in the projection
+    if way is fast:
+        for actual, expected in zip(
+            outputs := attention.project_and_rotate(qkv, position_ids), [*rotated, values], strict=True
+        ):
+            assert_close(actual, expected, rtol=1e-6, atol=1e-6)
+        strides = [each.stride() for each in outputs[:2]]  # of rows, heads, positions and numbers
+        assert strides == [(5 * 6 * (4 + kv_heads), 6, 6 * (4 + kv_heads), 1)] * 2  # adjacent, as in the projection
     records = []
     attention.hook = records.append
     attention(vectors, causal_mask())
-    assert_close(records[0].queries, rotated[0], rtol=1e-6, atol=1e-6)
+    repeated = [each.repeat_interleave(4 // kv_heads, dim=1) for each in (rotated[1], values)]
+    for actual, expected in zip(
+        (records[0].queries, records[0].keys, records[0].values), (rotated[0], *repeated), strict=True
+    ):
+        assert_close(actual, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_layer_rotates_in_few_operations():
     """On a GPU each is a kernel: two products and four sums of large tensors, in both passes together."""
-    attention, vectors = SelfAttention(24, 4, RotaryPositions(6)), torch.randn(2, 5, 24)
+    attention, vectors = fast(SelfAttention(24, 4, RotaryPositions(6))), torch.randn(2, 5, 24)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         attention(vectors, causal_mask()).sum().backward()
     calls = Counter(event.name for event in profiler.events())
@@ -179,9 +187,10 @@ def test_an_attention_bias_is_equal_in_eager_and_fused_attention():
     assert (weights.triu(1) == 0).all()
 
 
+@both_ways
 @pytest.mark.parametrize("positions", ["rotary", "alibi"])
-def test_the_forward_pass_and_the_steps_have_the_same_positions(positions):
-    attention = SelfAttention(12, 2, build_relative_positions(positions, 12, 2))
+def test_the_forward_pass_and_the_steps_have_the_same_positions(positions, way):
+    attention = way(SelfAttention(12, 2, build_relative_positions(positions, 12, 2)))
     vectors, cache = torch.randn(3, 4, 12), attention.empty_cache(3, 4)
     expected = attention(vectors, causal_mask())
     steps = [attention.step(vectors[:, time : time + 1], cache, torch.full((3, 1), time)) for time in range(4)]

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
-from seq2see.layers.attention import SelfAttention, split_heads
+from seq2see.layers.attention import SelfAttention, merge_heads, split_heads
 from seq2see.layers.masks import causal_mask, full_mask, padding_mask
 from seq2see.layers.value_output import head_contributions, value_output_matrices
 
@@ -42,7 +42,6 @@ def test_a_heads_value_matrix_is_a_narrow_down_times_a_wide_up():
     for head in range(heads):
         matrix = ups[head] @ downs[head]
         assert torch.linalg.matrix_rank(matrix) == 2  # at most width / heads
-        down_projected = split_heads(layer.project(vectors)[1][:, 1].transpose(1, 2).flatten(2) - biases, heads)[
-            0, head
-        ]
+        _, _, values = layer.project(vectors)
+        down_projected = split_heads(merge_heads(values) - biases, heads)[0, head]
         assert_close(vectors[0] @ matrix.T, down_projected @ ups[head].T)

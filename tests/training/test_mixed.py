@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from seq2see.acceleration import chunked_cross_entropy
 from seq2see.core.batch import IGNORE_INDEX, MixedBatch, Sequences
 from seq2see.core.rows import pick_rows
 from seq2see.models.heads import ClassificationHead
-from seq2see.training import chunked_cross_entropy
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import Classification, batch_loss
 from seq2see.training.optimizer_settings import SGD

@@ -13,18 +13,27 @@ from pydantic import ValidationError
 from torch import nn
 from torch.testing import assert_close
 
+from seq2see.acceleration import chunked_cross_entropy
+from seq2see.acceleration.chunked_cross_entropy import ChunkedCrossEntropy, cross_entropy_in_place, select_labeled
 from seq2see.core.batch import IGNORE_INDEX, Sequences
 from seq2see.models.heads import PreTrainingHead, TiedHead, UntiedHead, UntiedNoBiasHead
-from seq2see.training import objectives
-from seq2see.training.chunked_cross_entropy import cross_entropy_in_place, plain_cross_entropy, plain_r_drop
+from seq2see.training.cross_entropy import CrossEntropy, cross_entropy, r_drop_loss
 from seq2see.training.objectives import (
     MaskedToken,
     MaskedTokenNextSentence,
     NextToken,
     repeat_for_r_drop,
-    select_labeled,
 )
 from tiny_models import pairs
+
+WAYS = [CrossEntropy(), ChunkedCrossEntropy()]
+"""The definition, and what training runs."""
+
+
+def summed(*inputs):
+    """The definition, summed over the tokens."""
+    return cross_entropy(*inputs).sum()
+
 
 # Softmax of (0, ln 3) is (1/4, 3/4).
 LOGITS = torch.tensor([[0.0, math.log(3)]])
@@ -37,7 +46,9 @@ def sequences(values: torch.Tensor) -> Sequences:
 def through(logits: torch.Tensor, labels: torch.Tensor, **settings: float) -> torch.Tensor:
     """The loss of a model whose hidden states already are its logits: each token's vector is a unit vector."""
     head = TiedHead(nn.Embedding.from_pretrained(torch.eye(logits.size(-1), dtype=logits.dtype), freeze=True))
-    return NextToken(**settings).loss(sequences(logits), head, labels)
+    plain, fast = (NextToken(**settings).loss(sequences(logits), head, labels, way) for way in WAYS)
+    assert_close(fast, plain, rtol=1e-4, atol=1e-4)
+    return plain
 
 
 def in_numpy(logits: np.ndarray, labels: np.ndarray, label_smoothing: float) -> float:
@@ -54,14 +65,14 @@ def in_numpy(logits: np.ndarray, labels: np.ndarray, label_smoothing: float) -> 
 
 
 def test_cross_entropy_by_hand():
-    assert float(plain_cross_entropy(LOGITS, torch.tensor([1]), 0.0)) == pytest.approx(-math.log(3 / 4))
-    assert float(plain_cross_entropy(LOGITS, torch.tensor([0]), 0.0)) == pytest.approx(math.log(4))
+    assert float(summed(LOGITS, torch.tensor([1]), 0.0)) == pytest.approx(-math.log(3 / 4))
+    assert float(summed(LOGITS, torch.tensor([0]), 0.0)) == pytest.approx(math.log(4))
 
 
 def test_label_smoothing_by_hand():
     # 0.2 spread over two tokens: 0.9 on the label, 0.1 on the other.
     expected = -(0.9 * math.log(3 / 4) + 0.1 * math.log(1 / 4))
-    assert float(plain_cross_entropy(LOGITS, torch.tensor([1]), 0.2)) == pytest.approx(expected)
+    assert float(summed(LOGITS, torch.tensor([1]), 0.2)) == pytest.approx(expected)
     assert float(through(LOGITS[:, None], torch.tensor([[1]]), label_smoothing=0.2)) == pytest.approx(expected)
 
 
@@ -74,7 +85,7 @@ def test_the_loss_equals_the_plain_one_and_numpys(rows, times, size, seed, label
     loss = float(through(logits, labels, label_smoothing=label_smoothing))
     assert loss == pytest.approx(in_numpy(logits.double().numpy(), labels.numpy(), label_smoothing), rel=1e-5, abs=1e-5)
     label_mask = labels != IGNORE_INDEX
-    plain = plain_cross_entropy(logits[label_mask].double(), labels[label_mask], label_smoothing)
+    plain = summed(logits[label_mask].double(), labels[label_mask], label_smoothing)
     assert loss == pytest.approx(float(plain), rel=1e-5, abs=1e-5)
 
 
@@ -102,19 +113,15 @@ def test_without_a_label_there_is_no_loss_and_no_gradient():
 
 def test_only_tokens_with_labels_are_computed_on_a_cpu(monkeypatch):
     shapes, labels = [], torch.tensor([[1, IGNORE_INDEX, 0]])
-    original = objectives.chunked_loss
-    monkeypatch.setattr(
-        objectives,
-        "chunked_loss",
-        lambda hidden, *rest, **options: shapes.append(hidden.shape) or original(hidden, *rest, **options),
-    )
-    NextToken().loss(sequences(torch.randn(1, 3, 4)), UntiedHead(nn.Embedding(5, 4)), labels)
+    fast = ChunkedCrossEntropy()
+    monkeypatch.setattr(fast, "loss", lambda hidden, *rest: shapes.append(hidden.shape))
+    NextToken().loss(sequences(torch.randn(1, 3, 4)), UntiedHead(nn.Embedding(5, 4)), labels, fast)
     assert shapes == [(1, 2, 4)]
 
 
 @pytest.mark.parametrize("head", [TiedHead, UntiedHead, UntiedNoBiasHead])
 @pytest.mark.parametrize("r_drop", [0.0, 1.7])
-def test_selecting_labeled_tokens_and_computing_all_are_the_same(monkeypatch, head, r_drop):
+def test_selecting_labeled_tokens_computing_all_and_the_definition_are_equal(monkeypatch, head, r_drop):
     random = torch.Generator().manual_seed(3)
     labels = torch.randint(0, 7, (3, 5), generator=random)
     labels[torch.rand(3, 5, generator=random) < 0.4] = IGNORE_INDEX
@@ -122,18 +129,20 @@ def test_selecting_labeled_tokens_and_computing_all_are_the_same(monkeypatch, he
     hidden = torch.randn(len(labels), 5, 4, generator=random, dtype=torch.float64)
     hidden[labels == IGNORE_INDEX] *= 1e4  # padding may hold any number
     results = []
-    for select in (select_labeled, lambda vectors, labels: (vectors, labels)):
-        monkeypatch.setattr(objectives, "select_labeled", select)
+    for select in (select_labeled, lambda vectors, labels: (vectors, labels), None):
+        monkeypatch.setattr(chunked_cross_entropy, "select_labeled", select)
+        way = ChunkedCrossEntropy() if select else CrossEntropy()
         actual, values = head(nn.Embedding(7, 4)).double(), hidden.clone().requires_grad_()
         with torch.no_grad():
             for number, weight in enumerate(actual.parameters()):
                 weight.copy_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(number)))
-        loss = NextToken(label_smoothing=0.2, r_drop=r_drop).loss(sequences(values), actual, labels)
+        loss = NextToken(label_smoothing=0.2, r_drop=r_drop).loss(sequences(values), actual, labels, way)
         loss.backward()
         results.append([loss.detach(), values.grad, *(weight.grad for weight in actual.parameters())])
-    for one, other in zip(*results, strict=True):
+    for one, other, plain in zip(*results, strict=True):
         assert one.isfinite().all()
         assert_close(other, one, rtol=1e-12, atol=1e-12)
+        assert_close(plain, one, rtol=1e-12, atol=1e-12)
 
 
 def test_without_selection_the_loss_needs_no_gpu_sync():
@@ -156,7 +165,7 @@ def test_a_loss_of_half_precision_logits_is_summed_in_full():
 def test_gradients_are_those_of_finite_differences(label_smoothing):
     logits = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
     labels = torch.tensor([0, 4, 2, 2])
-    assert torch.autograd.gradcheck(lambda scores: plain_cross_entropy(scores, labels, label_smoothing), [logits])
+    assert torch.autograd.gradcheck(lambda scores: summed(scores, labels, label_smoothing), [logits])
 
 
 def test_label_smoothing_must_leave_something_for_the_label():
@@ -189,7 +198,7 @@ def test_r_drop_by_hand():
     logits = torch.tensor([[[0.0, math.log(3)]], [[0.0, 0.0]]])
     labels = torch.tensor([[1], [1]])
     entropies = -(math.log(3 / 4) + math.log(1 / 2)) / 2
-    assert float(plain_r_drop(logits[0], logits[1])) == pytest.approx(math.log(3) / 8)
+    assert float(r_drop_loss(logits[0], logits[1])) == pytest.approx(math.log(3) / 8)
     assert float(through(logits, labels, r_drop=6.0)) == pytest.approx(entropies + 6 * math.log(3) / 8)
     assert float(through(logits, labels, r_drop=1e-9)) == pytest.approx(entropies)
 
@@ -205,8 +214,8 @@ def test_the_second_half_of_the_rows_are_the_other_copies():
     labels[[0, 2], 1] = IGNORE_INDEX
     label_mask = labels[:2] != IGNORE_INDEX
     one, other = logits[:2][label_mask], logits[2:][label_mask]
-    entropies = [plain_cross_entropy(scores, labels[:2][label_mask], 0.2) for scores in (one, other)]
-    expected = sum(entropies) / 2 + 1.5 * plain_r_drop(one, other)
+    entropies = [summed(scores, labels[:2][label_mask], 0.2) for scores in (one, other)]
+    expected = sum(entropies) / 2 + 1.5 * r_drop_loss(one, other)
     assert_close(through(logits, labels, label_smoothing=0.2, r_drop=1.5), expected)
 
 

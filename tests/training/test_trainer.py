@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seq2see.core import devices
+from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.rows import pick_rows
 from seq2see.training import loop
 from seq2see.training.averaging import NTASGD, ExponentialMovingAverage, NoAverage
 from seq2see.training.loop import NonFinite, Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizer_settings import SGD, Adam
+from seq2see.training.optimizer_settings import SGD
 from seq2see.training.scheduled_sampling import FreeRunning, ScheduledSampling, sample_decoder_inputs
 from seq2see.training.schedules import Constant, Cosine
 from seq2see.training.settings import Training
@@ -25,10 +25,19 @@ PLAIN = {"optimizer": SGD(momentum=0.0), "schedule": Constant(), "max_grad_norm"
 BATCH = pairs([3, 5, 2])
 
 
+trainer_class: list[type[Trainer]] = []
+
+
+@pytest.fixture(autouse=True, params=[Trainer, AcceleratedTrainer])
+def both_trainers(request: pytest.FixtureRequest):
+    """Every test runs with the definition and with the accelerated trainer."""
+    trainer_class[:] = [request.param]
+
+
 def trainer(name: str = "recurrent, bilinear", objective: NextToken | None = None, dropout=0.0, **changes) -> Trainer:
     settings = FAMILIES[name].with_(**{"encoder.dropout": dropout, "decoder.dropout": dropout})
     training = Training(**{"steps": 10, "learning_rate": 0.5, "seed": 3} | PLAIN | changes)
-    return Trainer(perturbed_model(settings), objective or NextToken(), training, CPU)
+    return trainer_class[0](perturbed_model(settings), objective or NextToken(), training, CPU)
 
 
 def copies(one: Trainer) -> dict[str, torch.Tensor]:
@@ -60,18 +69,6 @@ def test_one_step_by_hand():
         assert_close(one.weights[name].detach(), before[name] - 0.5 * gradient, rtol=1e-4, atol=1e-5)
     assert one.step == 1
     assert all(weight.grad is None for weight in one.weights.values())
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_custom_kernels_run_in_forward_and_backward_pass_if_they_are_enabled(monkeypatch, enabled):
-    monkeypatch.setattr(devices, "TRITON", True)
-    one, seen = trainer(custom_kernels=enabled), []
-    one.model.encoder.register_forward_hook(lambda *_: seen.append(devices.kernels_enabled(torch.device("cuda"))))
-    weight = next(iter(one.weights.values()))
-    weight.register_hook(lambda grad: seen.append(devices.kernels_enabled(torch.device("cuda"))))
-    one.train_step(BATCH)
-    assert seen == [enabled, enabled]
-    assert devices.kernels_enabled(torch.device("cuda"))
 
 
 def test_a_long_gradient_is_clipped_after_it_was_divided():
@@ -167,38 +164,8 @@ def test_a_loss_that_is_not_finite_stops_too_and_so_do_all_steps_enqueued_after_
         one.fetch_metrics()
 
 
-def test_a_warmup_run_leaves_no_trace():
-    """A GPU runs a step before it captures it; what follows must be as if it had not."""
-    plain, warmed_up = (
-        trainer("transformer, batch norm", average=ExponentialMovingAverage(), optimizer=Adam()) for _ in range(2)
-    )
-    for one in (plain, warmed_up):
-        one.train_step(BATCH)  # now the average differs from the weights
-    lerp_weight = warmed_up.lerp_weight.clone()
-    with warmed_up._warmup():
-        warmed_up._step(BATCH)
-    assert warmed_up.lerp_weight == lerp_weight > 0
-    assert all(weight.grad is None for weight in warmed_up.weights.values())
-    for part in ("weights", "average"):
-        for name, tensor in getattr(plain, part).items():
-            assert torch.equal(getattr(warmed_up, part)[name], tensor)
-    for one, other in zip(plain.model.buffers(), warmed_up.model.buffers(), strict=True):
-        assert torch.equal(one, other)
-    assert warmed_up.train_step(BATCH) == plain.train_step(BATCH)
-    assert all(torch.equal(warmed_up.weights[name], weight) for name, weight in plain.weights.items())
-
-
 def test_examples_are_named_and_padding_rows_are_not():
     assert NonFinite(1, math.inf, 1.0, torch.tensor([[3, -1], [5, 0]])).indices == [3, 5, 0]
-
-
-@pytest.mark.parametrize(
-    ("kernels", "precision", "expected"), [(True, "float32", True), (True, "bf16", False), (False, "float32", False)]
-)
-def test_a_cpu_has_onednn_layers_in_float32_if_they_are_enabled(monkeypatch, kernels, precision, expected):
-    monkeypatch.setattr(loop, "linear_layers", lambda model: [model])
-    one = trainer(custom_kernels=kernels, precision=precision)
-    assert one.cpu_linears == [one.model] * expected
 
 
 # Decoder inputs
@@ -346,23 +313,6 @@ def test_with_dropout_two_passes_differ_and_that_is_counted():
     weights = [trainer(objective=NextToken(r_drop=weight), dropout=0.4) for weight in (1e-9, 5.0)]
     little, much = (one.train_step(BATCH)["loss"] for one in weights)
     assert much > little + 0.01
-
-
-# Compiled for training, eager for everything else
-
-
-def test_compiled_code_is_not_compiled_again_for_an_evaluation():
-    compilations: list[int] = []
-    compiled = torch.compile(
-        lambda tensor: tensor + 1, backend=lambda graph, _: compilations.append(1) or graph.forward
-    )
-    one = trainer()
-    one.compiled = True  # as with `training.compile` on a GPU
-    with one.evaluation_model():
-        compiled(torch.ones(2))
-    assert not compilations
-    compiled(torch.ones(2))
-    assert compilations
 
 
 def test_an_evaluation_that_is_repeated_after_a_stop_costs_no_patience():

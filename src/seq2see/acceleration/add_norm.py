@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import seq2see.acceleration.add_norm_kernels  # noqa: F401  (its operators)
-from seq2see.acceleration.async_weight_grad import current_async_grads, grad_sink_of
+from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, grad_sink_of
 from seq2see.acceleration.row_sums import sum_parts
 
 
@@ -23,13 +23,10 @@ def _weight_grads(ctx: Any, parts: Tensor, grad_branch: Tensor | None) -> tuple[
     return grad_weight, grad_bias if ctx.layer else None
 
 
-def _forward(
-    ctx: Any, stream: Tensor, branch: Tensor, weight: Tensor, bias: Tensor | None, *rest: float
-) -> list[Tensor]:
+def _forward(ctx: Any, stream: Tensor, branch: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> list[Tensor]:
     """stream + dropout(branch), and the norm of it."""
-    dropout_p, eps = rest
-    ctx.dropout_p, ctx.layer, ctx.grad_sink = dropout_p, bias is not None, grad_sink_of(weight, bias)
-    async_grads = current_async_grads()
+    dropout_p, eps, async_grads = rest
+    ctx.dropout_p, ctx.layer, ctx.grad_sink = dropout_p, bias is not None, grad_sink_of(async_grads, weight, bias)
     seed = async_grads.seed() if async_grads and dropout_p else None
     inputs = (stream, branch, weight, bias, seed, dropout_p, eps)
     normalized, total, statistics, drawn_seed = torch.ops.seq2see.add_norm(*inputs)
@@ -43,11 +40,14 @@ def _backward(
     """The gradients of all inputs of `_forward`."""
     inputs = (grad_output, second_grad, residual_grad, *ctx.saved_tensors, ctx.dropout_p, ctx.layer)
     grad_stream, grad_branch, parts = torch.ops.seq2see.add_norm_backward(*inputs)
-    return grad_stream, grad_branch, *_weight_grads(ctx, parts, grad_branch), None, None
+    return grad_stream, grad_branch, *_weight_grads(ctx, parts, grad_branch), None, None, None
 
 
 class AddNorm(torch.autograd.Function):
-    """norm(stream + dropout(branch)); inputs: stream, branch, the norm's weight and bias, dropout p, and epsilon."""
+    """norm(stream + dropout(branch)).
+
+    The inputs are stream, branch, the norm's weight and bias, dropout p, epsilon, and an `AsyncWeightGrads` or None.
+    """
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
@@ -93,14 +93,21 @@ class NormWithResidual(torch.autograd.Function):
     """norm(stream), and the stream itself; the kernel adds the gradients of both."""
 
     @staticmethod
-    def forward(ctx: Any, stream: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any,
+        stream: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        eps: float,
+        async_grads: AsyncWeightGrads | None,
+    ) -> tuple[Tensor, Tensor]:
         normalized, statistics = torch.ops.seq2see.norm_with_residual(stream, weight, bias, eps)
         ctx.save_for_backward(stream, statistics, weight)
-        ctx.layer, ctx.grad_sink = bias is not None, grad_sink_of(weight, bias)
+        ctx.layer, ctx.grad_sink = bias is not None, grad_sink_of(async_grads, weight, bias)
         return stream.view_as(stream), normalized
 
     @staticmethod
     def backward(ctx: Any, residual_grad: Tensor, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         inputs = (grad_output, residual_grad, *ctx.saved_tensors, ctx.layer)
         grad_stream, parts = torch.ops.seq2see.norm_with_residual_backward(*inputs)
-        return grad_stream, *_weight_grads(ctx, parts, None), None
+        return grad_stream, *_weight_grads(ctx, parts, None), None, None

@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-from seq2see.acceleration.next_norm import NextNorms
-from seq2see.core.devices import kernels_enabled
+from torch.nn import functional
 
 MAX_PENDING = 6
 """The maximum number of pending gradients: their inputs must stay in memory until they are computed."""
@@ -39,27 +38,19 @@ SEEDS_PER_DRAW = 64
 SumFunction = Callable[..., Tensor]
 """A function of partial sums: it returns their sum, in a new tensor or in the one that is passed."""
 
-_active: list[AsyncWeightGrads] = []
+
+def active_async_grads(module: nn.Module) -> AsyncWeightGrads | None:
+    """The `AsyncWeightGrads` of a fast module during a training step; None at all other times."""
+    async_grads = module.async_grads
+    return async_grads if isinstance(async_grads, AsyncWeightGrads) and async_grads.active else None
 
 
-def current_async_grads() -> AsyncWeightGrads | None:
-    """The active `AsyncWeightGrads` of the current training step, if there is one."""
-    return _active[-1] if _active else None
-
-
-def grad_sink_of(weight: Tensor, bias: Tensor | None = None) -> GradSink | None:
+def grad_sink_of(async_grads: AsyncWeightGrads | None, weight: Tensor, bias: Tensor | None = None) -> GradSink | None:
     """The gradient sink of a weight and its bias, if their gradients are computed asynchronously."""
-    async_grads = current_async_grads()
-    if async_grads is None:  # always so in compiled code, where tensors have no `id`
+    if async_grads is None or not async_grads.active:  # always so in compiled code, where tensors have no `id`
         return None
     ids = id(weight), None if bias is None else id(bias)
     return GradSink(async_grads, *ids) if all(each in async_grads.grads for each in ids if each is not None) else None
-
-
-def precomputed_norm(norm: nn.Module, vectors: Tensor) -> Tensor | None:
-    """The output of this norm for these vectors, if an earlier kernel has already computed it."""
-    async_grads = current_async_grads()
-    return None if async_grads is None else async_grads.next_norms.pop_norm(vectors, norm)
 
 
 class AsyncWeightGrads:
@@ -67,10 +58,11 @@ class AsyncWeightGrads:
 
     The keys are the `id` of weights. If a weight has no gradient tensor yet, the first gradient becomes that tensor;
     later gradients are added to it. `low_precision` holds 16-bit copies of weights that are used in both precisions.
+    With `kernels`, sums and embedding gradients are computed by our own kernels.
     """
 
-    def __init__(self, device: torch.device, low_precision: Mapping[int, Tensor] | None = None):
-        self.low_precision = low_precision or {}
+    def __init__(self, device: torch.device, low_precision: Mapping[int, Tensor] | None = None, kernels: bool = False):
+        self.low_precision, self.kernels, self.active = low_precision or {}, kernels, False
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.grads: dict[int, Tensor | None] = {}
         self.ready: set[int] = set()
@@ -79,44 +71,34 @@ class AsyncWeightGrads:
         self.device = device
         self.seeds: list[Tensor] = []
         self.bias_sums: dict[int, tuple[Tensor, Tensor, SumFunction]] = {}
-        self.duplicates: dict[int, tuple[Tensor, Tensor]] = {}
-        self.next_norms = NextNorms()
+
+    def __deepcopy__(self, memo: object) -> None:
+        """A copy of a model is not trained by this object, so the copy has none."""
 
     @contextmanager
     def activate(
         self, layers: Sequence[nn.Linear | nn.Embedding], grads: Mapping[int, Tensor | None]
     ) -> Iterator[None]:
         """Compute the weight gradients of these layers asynchronously in this context; at its end all are complete."""
-        from seq2see.acceleration.async_layers import async_forward
-
         self.grads, self.ready, self.use_counts = dict(grads), set(), Counter()
         for layer in layers:
-            layer.forward = async_forward(layer)  # type: ignore[method-assign, assignment]
-        _active.append(self)
+            layer.forward = _async_forward(self, layer)  # type: ignore[method-assign, assignment]
+        self.active = True
         try:
             yield
         finally:
-            _active.remove(self)
+            self.active = False
             for layer in layers:
                 del layer.forward
             self.wait()
-            self.next_norms.clear()
-            for buffer in (self.seeds, self.bias_sums, self.duplicates):
-                buffer.clear()
+            self.seeds.clear()
+            self.bias_sums.clear()
 
     def seed(self) -> Tensor:
         """A random seed for one dropout kernel of this step."""
         if not self.seeds:
             self.seeds = list(torch.randint(2**31, (SEEDS_PER_DRAW, 1), device=self.device).unbind())
         return self.seeds.pop()
-
-    def store_duplicate(self, vectors: Tensor, duplicate: Tensor) -> None:
-        """Store a second copy of these vectors in the autograd graph, for their second use."""
-        self.duplicates[id(vectors)] = vectors, duplicate
-
-    def duplicate_of(self, vectors: Tensor) -> Tensor:
-        """The stored second copy of these vectors, or the vectors themselves."""
-        return self.duplicates.pop(id(vectors), (vectors, vectors))[1]
 
     @property
     def computed_grads(self) -> dict[int, Tensor]:
@@ -162,7 +144,7 @@ class AsyncWeightGrads:
     def sort_tokens(self, tokens: Tensor, size: int) -> list[Tensor]:
         """The sorted tokens for the embedding kernel; empty for a small vocabulary, where torch is as fast."""
         sorted_tokens: list[Tensor] = []
-        if kernels_enabled(tokens.device) and tokens.numel() and size > MIN_TABLE_ROWS:
+        if self.kernels and tokens.numel() and size > MIN_TABLE_ROWS:
             from seq2see.acceleration.embedding_grad import sort_tokens
 
             self.enqueue(lambda tokens: sorted_tokens.extend(sort_tokens(tokens)), tokens)
@@ -223,7 +205,7 @@ class GradSink:
         elif stored is not None and (stored[0].numel(), stored[1].size(-1)) == (grad.numel(), grad.size(-1)):
             self.weight_and_bias_grad(grad, x, *stored[1:])
         else:
-            self.weight_and_bias_grad(grad, x, grad, sum_rows)
+            self.weight_and_bias_grad(grad, x, grad, sum_rows if self.async_grads.kernels else plain_sum)
 
     @torch.no_grad()
     def _add_weight_and_bias_grad(self, sum_function: SumFunction, grad: Tensor, x: Tensor, parts: Tensor) -> None:
@@ -293,9 +275,66 @@ def plain_sum(rows: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def sum_rows(rows: Tensor, out: Tensor | None = None) -> Tensor:
-    """The sum over the first axis, with our own kernels if they are enabled."""
-    if not kernels_enabled(rows.device):
-        return plain_sum(rows, out)
+    """`plain_sum` by our own kernels."""
     from seq2see.acceleration.row_sums import sum_over_rows
 
     return sum_over_rows(rows, out)
+
+
+def cast_weight(async_grads: AsyncWeightGrads | None, weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """A weight in this dtype: its low-precision copy, if there is one."""
+    copy = async_grads.low_precision.get(id(weight)) if async_grads is not None and async_grads.active else None
+    return copy if copy is not None and copy.dtype == dtype else weight.to(dtype)
+
+
+class LinearFunction(torch.autograd.Function):
+    """x Wᵀ + b, whose gradients of W and b are computed by a gradient sink."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, async_grads: AsyncWeightGrads) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.grad_sink = grad_sink_of(async_grads, weight, bias)
+        ctx.grad_sink.async_grads.use_counts[ctx.grad_sink.weight] += 1
+        return functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        grad_output = grad_output.flatten(0, -2).contiguous()
+        grad_input = (grad_output @ weight).view_as(x) if ctx.needs_input_grad[0] else None
+        ctx.grad_sink.linear_grad(grad_output, x.flatten(0, -2))
+        return grad_input, None, None, None
+
+
+class EmbeddingFunction(torch.autograd.Function):
+    """Embedding lookup, whose gradient of the embedding matrix is computed by a gradient sink."""
+
+    @staticmethod
+    def forward(ctx: Any, tokens: Tensor, weight: Tensor, async_grads: AsyncWeightGrads) -> Tensor:
+        ctx.save_for_backward(tokens)
+        ctx.grad_sink, ctx.size = grad_sink_of(async_grads, weight), len(weight)
+        ctx.order = async_grads.sort_tokens(tokens, ctx.size)
+        return functional.embedding(tokens, weight)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        (tokens,) = ctx.saved_tensors
+        ctx.grad_sink.embedding_grad(grad_output.contiguous(), tokens, ctx.size, ctx.order)
+        return None, None, None
+
+
+def _async_forward(async_grads: AsyncWeightGrads, layer: nn.Linear | nn.Embedding) -> Callable[[Tensor], Tensor]:
+    """The function that replaces the `forward` of a layer."""
+    if isinstance(layer, nn.Linear):
+        return partial(_linear, async_grads, layer)
+    return partial(_embedding, async_grads, layer)
+
+
+def _linear(async_grads: AsyncWeightGrads, layer: nn.Linear, x: Tensor) -> Tensor:
+    output: Tensor = LinearFunction.apply(x.to(layer.weight.dtype), layer.weight, layer.bias, async_grads)
+    return output
+
+
+def _embedding(async_grads: AsyncWeightGrads, layer: nn.Embedding, tokens: Tensor) -> Tensor:
+    output: Tensor = EmbeddingFunction.apply(tokens, layer.weight, async_grads)
+    return output

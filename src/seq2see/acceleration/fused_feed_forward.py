@@ -109,19 +109,22 @@ def _(grad_output: Tensor, saved: Tensor, activation: int) -> tuple[Tensor, Tens
     return torch.empty_like(saved), parts, _empty_recomputed(saved, activation)
 
 
-class FusedFeedForward(torch.autograd.Function):
+class FeedForwardFunction(torch.autograd.Function):
     """f(x W₁ᵀ + b₁) W₂ᵀ + b₂, where all tensors have the same dtype."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, *inputs: Any) -> Tensor:
-        rows, (up_proj, up_bias, down_proj, down_bias, activation) = x.flatten(0, -2), inputs
+        rows, (up_proj, up_bias, down_proj, down_bias, activation, async_grads) = x.flatten(0, -2), inputs
         if activation == "relu":
             saved = activated = torch.ops.seq2see.linear_relu(rows, up_proj, up_bias)
         else:
             saved = torch.addmm(up_bias, rows, up_proj.mT)
             activated = functional.gelu(saved, approximate="tanh" if activation == "gelu-tanh" else "none")
         ctx.save_for_backward(rows, up_proj, down_proj, saved)
-        ctx.grad_sinks = grad_sink_of(up_proj, up_bias), grad_sink_of(down_proj, down_bias)
+        ctx.grad_sinks = (
+            grad_sink_of(async_grads, up_proj, up_bias),
+            grad_sink_of(async_grads, down_proj, down_bias),
+        )
         ctx.activation, ctx.shape = ACTIVATION_CODES[activation], x.shape
         return torch.addmm(down_bias, activated, down_proj.mT).view(*x.shape[:-1], -1)
 
@@ -140,6 +143,6 @@ class FusedFeedForward(torch.autograd.Function):
         else:
             down_sink.linear_grad(grad_output, activated)
         if up_sink is None:
-            return grad_input, grad_preactivation.mT @ rows, sum_parts(parts).to(saved.dtype), *down_grads, None
+            return grad_input, grad_preactivation.mT @ rows, sum_parts(parts).to(saved.dtype), *down_grads, None, None
         up_sink.weight_and_bias_grad(grad_preactivation, rows, parts, sum_parts)
-        return grad_input, None, None, *down_grads, None
+        return grad_input, None, None, *down_grads, None, None

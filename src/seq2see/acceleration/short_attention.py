@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2see.acceleration.async_weight_grad import current_async_grads
+from seq2see.acceleration.async_weight_grad import AsyncWeightGrads
 from seq2see.acceleration.row_sums import sum_parts
 from seq2see.acceleration.short_attention_kernels import (
     QKV,
@@ -126,19 +126,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-    async_grads, rows = current_async_grads(), len(grad_output)
-    if async_grads is None or rows > MAX_ROWS:
-        return *torch.ops.seq2see.short_attention_backward(grad_output, *ctx.saved_tensors, ctx.causal), None, None
-    *qkv, mask = ctx.saved_tensors
-    _, heads, length, size = qkv[1].shape
-    # The gradients of keys and values are adjacent, as keys and values are in their projection (`SplitHeadsFunction`).
-    grad_kv = qkv[1].new_empty(rows, length, 2, heads, size)
-    grads = (empty_like_heads(qkv[0]), *grad_kv.permute(2, 0, 3, 1, 4).unbind())
-    query_sums, kv_sums = (grad_output.new_empty(rows, count, heads * size, dtype=torch.float32) for count in (1, 2))
-    attention_backward(grads, grad_output, qkv, mask, ctx.causal, (query_sums[:, 0], kv_sums.transpose(0, 1)))
-    async_grads.store_sum(grads[0], query_sums.flatten(1), sum_parts)
-    async_grads.store_sum(grad_kv, kv_sums.flatten(1), sum_parts)
-    return *grads, None, None
+    return *torch.ops.seq2see.short_attention_backward(grad_output, *ctx.saved_tensors, ctx.causal), None, None
 
 
 def _save_qkv(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -148,15 +136,7 @@ def _save_qkv(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _backward_qkv(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
     qkv, mask = ctx.saved_tensors
-    async_grads = current_async_grads()
-    if async_grads is None or len(grad_output) > MAX_ROWS:
-        grad_qkv = torch.ops.seq2see.short_self_attention_backward(grad_output, qkv, ctx.heads, mask, ctx.causal)
-        return grad_qkv, None, None, None
-    grad_qkv = qkv.new_empty(qkv.shape)
-    qkv_sums = grad_output.new_empty(len(grad_output), 3, grad_output.size(-1), dtype=torch.float32)
-    sums = qkv_sums[:, 0], qkv_sums[:, 1:].transpose(0, 1)
-    _fill_qkv_grad(grad_qkv, grad_output, (qkv, ctx.heads, mask, ctx.causal), sums)
-    async_grads.store_sum(grad_qkv, qkv_sums.flatten(1), sum_parts)
+    grad_qkv = torch.ops.seq2see.short_self_attention_backward(grad_output, qkv, ctx.heads, mask, ctx.causal)
     return grad_qkv, None, None, None
 
 
@@ -164,11 +144,80 @@ torch.library.register_autograd(ATTEND, _backward, setup_context=_save)
 torch.library.register_autograd(SELF_ATTEND, _backward_qkv, setup_context=_save_qkv)
 
 
-def short_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+class AsyncShortAttention(torch.autograd.Function):
+    """Attention whose backward pass also sums the gradients of queries, keys and values for the biases below."""
+
+    @staticmethod
+    def forward(ctx: Any, async_grads: AsyncWeightGrads, *inputs: Any) -> Tensor:
+        _save(ctx, inputs, inputs[0])
+        ctx.async_grads = async_grads
+        return torch.ops.seq2see.short_attention(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        rows = len(grad_output)
+        if rows > MAX_ROWS:
+            return None, *_backward(ctx, grad_output)
+        *qkv, mask = ctx.saved_tensors
+        _, heads, length, size = qkv[1].shape
+        # The gradients of keys and values are adjacent, as they are in their projection (`SplitHeadsFunction`).
+        grad_kv = qkv[1].new_empty(rows, length, 2, heads, size)
+        grads = (empty_like_heads(qkv[0]), *grad_kv.permute(2, 0, 3, 1, 4).unbind())
+        q_sums, kv_sums = (grad_output.new_empty(rows, count, heads * size, dtype=torch.float32) for count in (1, 2))
+        attention_backward(grads, grad_output, qkv, mask, ctx.causal, (q_sums[:, 0], kv_sums.transpose(0, 1)))
+        ctx.async_grads.store_sum(grads[0], q_sums.flatten(1), sum_parts)
+        ctx.async_grads.store_sum(grad_kv, kv_sums.flatten(1), sum_parts)
+        return None, *grads, None, None
+
+
+class AsyncShortSelfAttention(torch.autograd.Function):
+    """Self-attention of one projection, whose backward pass also sums its gradient for the bias of the projection."""
+
+    @staticmethod
+    def forward(ctx: Any, async_grads: AsyncWeightGrads, *inputs: Any) -> Tensor:
+        _save_qkv(ctx, inputs, inputs[0])
+        ctx.async_grads = async_grads
+        return torch.ops.seq2see.short_self_attention(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        if len(grad_output) > MAX_ROWS:
+            return None, *_backward_qkv(ctx, grad_output)
+        qkv, mask = ctx.saved_tensors
+        grad_qkv = qkv.new_empty(qkv.shape)
+        qkv_sums = grad_output.new_empty(len(grad_output), 3, grad_output.size(-1), dtype=torch.float32)
+        sums = qkv_sums[:, 0], qkv_sums[:, 1:].transpose(0, 1)
+        _fill_qkv_grad(grad_qkv, grad_output, (qkv, ctx.heads, mask, ctx.causal), sums)
+        ctx.async_grads.store_sum(grad_qkv, qkv_sums.flatten(1), sum_parts)
+        return None, grad_qkv, None, None, None
+
+
+def short_attention(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    async_grads: AsyncWeightGrads | None = None,
+) -> Tensor:
     """The weighted sum of the values; `mask` is True where a query may attend to a key."""
-    return torch.ops.seq2see.short_attention(queries, keys, values, mask, causal)
+    inputs = (queries, keys, values, mask, causal)
+    output: Tensor = (
+        torch.ops.seq2see.short_attention(*inputs)
+        if async_grads is None
+        else AsyncShortAttention.apply(async_grads, *inputs)
+    )
+    return output
 
 
-def short_self_attention(qkv: Tensor, heads: int, mask: Tensor | None, causal: bool) -> Tensor:
+def short_self_attention(
+    qkv: Tensor, heads: int, mask: Tensor | None, causal: bool, async_grads: AsyncWeightGrads | None = None
+) -> Tensor:
     """Self-attention of one projection; its gradient has the same memory layout, so it needs no concatenation."""
-    return torch.ops.seq2see.short_self_attention(qkv, heads, mask, causal)
+    inputs = (qkv, heads, mask, causal)
+    output: Tensor = (
+        torch.ops.seq2see.short_self_attention(*inputs)
+        if async_grads is None
+        else AsyncShortSelfAttention.apply(async_grads, *inputs)
+    )
+    return output

@@ -21,8 +21,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from seq2see.acceleration.support import TRITON, WARMUP_RUNS, side_stream
 from seq2see.core.batch import Images, Sequences
-from seq2see.core.devices import TRITON, WARMUP_RUNS, side_stream
 from seq2see.core.rows import clone_state, pick_rows, tensors_of
 from seq2see.data.tokenizers.tokenizer import PAD
 from seq2see.decoding.engine import GenerativeModel, log_probabilities, suppress_special_tokens

@@ -8,7 +8,8 @@ from typing import Literal, cast
 import torch
 from torch import nn
 
-from seq2see.core.devices import TRITON, device_of
+from seq2see.acceleration.support import TRITON
+from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import GenerativeModel
 from seq2see.decoding.packed_weights import make_packed_model

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Images, Sequences
+from seq2see.core.plain_class import plain_class
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.gru_lstm import ResetBeforeGRUCell
 from seq2see.layers.recurrent_attention import AdditiveAttention, MemoryAttention
@@ -63,7 +64,8 @@ class ModuleSummary:
 def summarize_modules(model: nn.Module, batch: Batch) -> ModuleSummary:
     """Summarize the modules of a model for one batch: the root of the tree."""
     summaries = {
-        name: ModuleSummary(name, type(module).__name__) for name, module in model.named_modules(remove_duplicate=False)
+        name: ModuleSummary(name, plain_class(module).__name__)
+        for name, module in model.named_modules(remove_duplicate=False)
     }
     with LOCK, torch.inference_mode(), _hooked(model, summaries):
         model(batch)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Sequences
+from seq2see.core.plain_class import plain_class
 from seq2see.inspection.trace import trace
 from seq2see.layers.attention import SelfAttention
 from seq2see.layers.positions import (
@@ -75,9 +76,8 @@ def find_position_encoding(embedding: nn.Module, body: nn.Module) -> PositionEnc
     """The position encoding of an embedding layer, or of the self-attention of the encoder or decoder after it."""
     absolute = getattr(embedding, "positions", None)
     modules = [absolute, *(each.relative_positions for each in body.modules() if isinstance(each, SelfAttention))]
-    return next(
-        (PositionEncoding(KINDS[type(each)], each) for each in modules if type(each) in KINDS), PositionEncoding("none")
-    )
+    found = (each for each in modules if each is not None and plain_class(each) in KINDS)
+    return next((PositionEncoding(KINDS[plain_class(each)], each) for each in found), PositionEncoding("none"))
 
 
 @torch.inference_mode()

@@ -190,7 +190,7 @@ class EncoderGraph(nn.Module):
         memory = self.model.encode(Sequences(source, lengths))
         keys_values: list[Tensor] = []
         for block in self.model.decoder.blocks:
-            keys_values += block.cross_attention.project_memory(memory.values)
+            keys_values += block.cross_attention.project_memory(memory)
         return tuple(keys_values)
 
 
@@ -230,8 +230,7 @@ def _block(
     attention_mask, cross_attention_mask = masks
 
     def attend(hidden_states: Tensor) -> Tensor:
-        queries, keys_values = block.self_attention.project(hidden_states)
-        keys, values = keys_values.unbind(1)
+        queries, keys, values = block.self_attention.project(hidden_states)
         next_past.extend([torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)])
         return block.self_attention.attend(queries, *next_past, attention_mask)
 

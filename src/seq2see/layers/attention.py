@@ -1,9 +1,9 @@
 """Scaled dot-product attention and multi-head attention: self-attention, grouped-query attention, cross-attention.
 
-`attention_weights` and `eager_attention` are the definition (Vaswani et al. 2017, eq. 1). `fused_attention` is what
-runs: torch's fused kernels, or, for short sequences on a GPU, our own (`short_attention.py`). Tests compare them.
-A fused kernel does not return its attention weights. If a `hook` is set, they are computed a second time by the eager
-function: the recorded weights are exact, and the output of the model is the same as without a hook, bit for bit.
+`attention_weights` and `eager_attention` are the definition (Vaswani et al. 2017, eq. 1). A fused kernel, which
+`acceleration/attention.py` puts in their place, does not return its attention weights. If a `hook` is set, they are
+computed a second time by the eager function: the recorded weights are exact, and the output of the model is the same as
+without a hook, bit for bit.
 """
 
 from __future__ import annotations
@@ -14,16 +14,10 @@ from dataclasses import dataclass, replace
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
-from seq2see.acceleration.async_layers import split_projection
-from seq2see.core.devices import kernels_enabled
+from seq2see.core.batch import Sequences
 from seq2see.layers.masks import AttentionMask, cache_mask
 from seq2see.layers.relative_positions import KeyPositions, QueryPositions, RelativePositions
-from seq2see.layers.unpadding import PaddedLayout
-
-PADDED = PaddedLayout()  # the default layout of hidden states
-MAX_KEYS_BF16, MAX_KEYS_FLOAT32 = 256, 100  # the numbers of keys up to which `prefer_eager` holds
 
 Vectors = Float[Tensor, "row time width"]
 Queries = Float[Tensor, "row head query size"]
@@ -52,48 +46,6 @@ def attention_weights(
 def eager_attention(queries: Queries, keys: Keys, values: Keys, attention_mask: AttentionMask) -> Queries:
     """The sum of the values, weighted by `attention_weights`."""
     return attention_weights(queries, keys, attention_mask) @ values
-
-
-def fused_attention(queries: Queries, keys: Keys, values: Keys, attention_mask: AttentionMask) -> Queries:
-    """Compute `eager_attention` with a fused kernel: our own for short sequences on a GPU, else torch's."""
-    if can_use_short_attention(queries, keys, attention_mask):
-        from seq2see.acceleration.short_attention import short_attention
-
-        return short_attention(queries, keys, values, attention_mask.mask, attention_mask.causal)
-    if prefer_eager(queries, keys, attention_mask):
-        return eager_attention(queries, keys, values, attention_mask)
-    if attention_mask.attention_bias is not None:
-        dense_mask = attention_mask.to_dense(queries.size(-2), keys.size(-2), queries.device)
-        attention_bias = attention_mask.attention_bias.to(queries.dtype).masked_fill(
-            ~dense_mask, torch.finfo(queries.dtype).min / 2
-        )
-        return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=attention_bias)
-    if attention_mask.causal and attention_mask.mask is None:
-        return functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
-    mask = attention_mask.mask if attention_mask.additive is None else attention_mask.additive
-    if attention_mask.causal:
-        mask = attention_mask.to_dense(queries.size(-2), keys.size(-2), queries.device)
-    return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
-
-
-def can_use_short_attention(queries: Queries, keys: Keys, attention_mask: AttentionMask) -> bool:
-    """Whether our own kernels for short sequences support these queries, keys and mask."""
-    if not (kernels_enabled(queries.device) and queries.requires_grad and attention_mask.attention_bias is None):
-        return False
-    from seq2see.acceleration.short_attention import is_supported
-
-    return is_supported(queries, keys)
-
-
-def prefer_eager(queries: Queries, keys: Keys, attention_mask: AttentionMask) -> bool:
-    """Whether `eager_attention` is faster than torch's fused kernel, as it may be on a CPU.
-
-    The backward pass of the fused CPU kernel is slow: in bf16 always, in float32 with few keys (the patches of an
-    image). In bf16 with few keys, its forward pass is a little slower too.
-    """
-    is_bf16, needs_grad = queries.dtype == torch.bfloat16, queries.requires_grad
-    few_keys = attention_mask.is_full and keys.size(-2) <= (MAX_KEYS_BF16 if is_bf16 else MAX_KEYS_FLOAT32)
-    return queries.device.type == "cpu" and ((is_bf16 and needs_grad) or (few_keys and (is_bf16 or needs_grad)))
 
 
 def with_attention_bias(
@@ -182,13 +134,11 @@ class Attention(nn.Module):
         self.width, self.heads = width, heads
         self.out_proj = nn.Linear(width, width, bias=bias)
 
-    def attend(
-        self, queries: Queries, keys: Keys, values: Keys, attention_mask: AttentionMask, layout: PaddedLayout = PADDED
-    ) -> Float[Tensor, "line token width"]:
+    def attend(self, queries: Queries, keys: Keys, values: Keys, attention_mask: AttentionMask) -> Vectors:
         """Compute the attention of every head, and the output projection of the concatenated heads."""
         if self.hook is not None:
             self.hook(AttentionRecord(queries, keys, values, attention_mask))
-        return self.out_proj(layout.unpad(merge_heads(fused_attention(queries, keys, values, attention_mask))))
+        return self.out_proj(merge_heads(eager_attention(queries, keys, values, attention_mask)))
 
 
 class SelfAttention(Attention):
@@ -204,47 +154,21 @@ class SelfAttention(Attention):
         self.qkv_proj = nn.Linear(width, 3 * width, bias=bias)
         self.kv_heads, self.relative_positions = heads, relative_positions  # every head has keys of its own
 
-    def project(
-        self, vectors: Float[Tensor, "line token width"], layout: PaddedLayout = PADDED
-    ) -> tuple[Queries, Float[Tensor, "row 2 group key size"]]:
+    def project(self, vectors: Vectors) -> tuple[Queries, GroupedKeys, GroupedKeys]:
         """The queries of all heads, and the keys and values of all key-value heads."""
-        heads = split_heads(layout.pad(self.qkv_proj(vectors)), self.heads + 2 * self.kv_heads)
-        queries, keys_values = heads[:, : self.heads], heads[:, self.heads :]
-        return queries, keys_values.unflatten(1, (2, self.kv_heads))
-
-    def split_qkv(self, qkv: Float[Tensor, "row time all"]) -> tuple[Queries, GroupedKeys, GroupedKeys]:
-        """Queries, keys and values out of one projection; in training, their gradients are concatenated once."""
-        queries, keys, values = split_projection(qkv, self.heads, self.kv_heads, self.kv_heads)
+        heads = split_heads(self.qkv_proj(vectors), self.heads + 2 * self.kv_heads)
+        queries, keys, values = heads.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
         return queries, keys, values
 
-    def split_and_rotate(
-        self,
-        relative_positions: RelativePositions,
-        qkv: Float[Tensor, "row time all"],
-        position_ids: Int[Tensor, "#row time"],
-    ) -> tuple[Queries, GroupedKeys, GroupedKeys]:
-        """Queries, keys and values, where queries and keys are rotated in one call (see `RelativePositions`)."""
-        queries_keys, values = split_projection(qkv, self.heads + self.kv_heads, self.kv_heads)
-        queries_keys = relative_positions.rotate(queries_keys, position_ids).transpose(1, 2)
-        queries, keys = queries_keys.split((self.heads, self.kv_heads), dim=2)
-        return queries.transpose(1, 2), keys.transpose(1, 2), values
-
-    def forward(self, vectors: Vectors, attention_mask: AttentionMask, layout: PaddedLayout = PADDED) -> Vectors:
+    def forward(self, vectors: Vectors, attention_mask: AttentionMask) -> Vectors:
         """Every position attends to the sequence, as far as the mask allows."""
-        qkv = layout.pad(self.qkv_proj(vectors))
+        queries, keys, values = self.project(vectors)
         if self.relative_positions is not None:
             # Attention depends on distances alone, so the position ids of packed texts need not restart at 0.
-            position_ids = torch.arange(qkv.size(1), device=qkv.device)[None]
+            position_ids = torch.arange(vectors.size(1), device=vectors.device)[None]
             attention_mask = with_attention_bias(attention_mask, self.relative_positions, position_ids, position_ids)
-            queries, keys, values = self.split_and_rotate(self.relative_positions, qkv, position_ids)
-            return self.attend(queries, keys, values, attention_mask, layout)
-        queries, keys, values = self.split_qkv(qkv)
-        if self.hook is None and self.kv_heads == self.heads and can_use_short_attention(queries, keys, attention_mask):
-            from seq2see.acceleration.short_attention import short_self_attention
-
-            output = short_self_attention(qkv, self.heads, attention_mask.mask, attention_mask.causal)
-            return self.out_proj(layout.unpad(output))
-        return self.attend(queries, keys, values, attention_mask, layout)
+            queries, keys = (self.relative_positions.rotate(each, position_ids) for each in (queries, keys))
+        return self.attend(queries, keys, values, attention_mask)
 
     def step(
         self,
@@ -259,16 +183,14 @@ class SelfAttention(Attention):
         computes it once.
         """
         self_attention_mask = self_attention_mask or cache_mask(position_ids, cache.keys.size(2))
-        if self.relative_positions is None:
-            queries, keys_values = self.project(vectors)
-        else:
+        queries, keys, values = self.project(vectors)
+        if self.relative_positions is not None:
             cache_positions = torch.arange(cache.keys.size(2), device=position_ids.device)[None]
-            queries, keys, values = self.split_and_rotate(self.relative_positions, self.qkv_proj(vectors), position_ids)
-            keys_values = torch.stack([keys, values], dim=1)
             self_attention_mask = with_attention_bias(
                 self_attention_mask, self.relative_positions, position_ids, cache_positions
             )
-        cache.write(keys_values, position_ids)
+            queries, keys = (self.relative_positions.rotate(each, position_ids) for each in (queries, keys))
+        cache.write(torch.stack([keys, values], dim=1), position_ids)
         return self.attend(queries, cache.keys, cache.values, self_attention_mask)
 
     def empty_cache(self, rows: int, max_length: int) -> KeyValueCache:
@@ -297,17 +219,12 @@ class GroupedSelfAttention(SelfAttention):
         self.qkv_proj = nn.Linear(width, width + 2 * kv_heads * (width // heads), bias=bias)
 
     def attend(
-        self,
-        queries: Queries,
-        keys: GroupedKeys,
-        values: GroupedKeys,
-        attention_mask: AttentionMask,
-        layout: PaddedLayout = PADDED,
-    ) -> Float[Tensor, "line token width"]:
+        self, queries: Queries, keys: GroupedKeys, values: GroupedKeys, attention_mask: AttentionMask
+    ) -> Vectors:
         """Repeat the keys and values for all query heads of a group, and compute the attention of every head."""
         group_size = self.heads // self.kv_heads
         keys, values = keys.repeat_interleave(group_size, dim=1), values.repeat_interleave(group_size, dim=1)
-        return super().attend(queries, keys, values, attention_mask, layout)
+        return super().attend(queries, keys, values, attention_mask)
 
 
 class CrossAttention(Attention):
@@ -318,20 +235,11 @@ class CrossAttention(Attention):
         self.q_proj = nn.Linear(width, width)
         self.kv_proj = nn.Linear(memory_width, 2 * width)
 
-    def project_memory(
-        self, memory: Float[Tensor, "line token memory"], layout: PaddedLayout = PADDED
-    ) -> tuple[Tensor, Tensor]:
+    def project_memory(self, memory: Sequences) -> tuple[Keys, Keys]:
         """The keys and values of the memory. They are the same at every step, so they are computed once."""
-        keys, values = split_projection(layout.pad(self.kv_proj(memory)), self.heads, self.heads)
+        keys, values = split_heads(self.kv_proj(memory.values), 2 * self.heads).chunk(2, dim=1)
         return keys, values
 
-    def forward(
-        self,
-        vectors: Vectors,
-        keys_values: tuple[Tensor, Tensor],
-        attention_mask: AttentionMask,
-        layout: PaddedLayout = PADDED,
-    ) -> Vectors:
+    def forward(self, vectors: Vectors, keys_values: tuple[Tensor, Tensor], attention_mask: AttentionMask) -> Vectors:
         """Every position of the decoder attends to the keys and values of the memory."""
-        queries = split_heads(layout.pad(self.q_proj(vectors)), self.heads)
-        return self.attend(queries, *keys_values, attention_mask, layout)
+        return self.attend(split_heads(self.q_proj(vectors), self.heads), *keys_values, attention_mask)

@@ -1,7 +1,7 @@
 """Dropout and its variants: variational dropout, embedding dropout, drop path.
 
-In training, dropout zeroes elements at random, so that no unit relies on a single other one (Srivastava et al. 2014).
-The other elements are multiplied by 1 / (1 - p), so that the expected sum stays the same.
+In training, dropout zeroes elements at random, so that no unit relies on a single other one. The other elements are
+multiplied by 1 / (1 - p), so that the expected sum stays the same.
 """
 
 from __future__ import annotations
@@ -11,29 +11,19 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-RANDOM_BITS = 16
-"""The number of random bits for each element, so that the probability is exact to 1 / 65,536."""
-
 
 class Dropout(nn.Dropout):
-    """torch's dropout, with cheaper random numbers on a CPU.
+    """y = m ⊙ x / (1 - p), where each element of the mask m is 0 with probability p, else 1.
 
-    On a CPU, torch draws one random number for each element, one after another, which takes longer than many layers. A
-    64-bit draw takes the same time, and serves four elements.
+    Srivastava et al. 2014, section 4; there the weights are multiplied by 1 - p in evaluation instead.
     """
 
     def forward(self, inputs: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """In training, zero each element with probability p."""
-        if not self.training or self.p == 0 or inputs.device.type != "cpu" or torch.compiler.is_compiling():
-            return super().forward(inputs)
-        return inputs * self._scales(inputs)
-
-    def _scales(self, like: Tensor) -> Tensor:
-        """The factor of each element: 0 if it is dropped, else 1 / (1 - p)."""
-        draws = torch.empty(-(-like.numel() * RANDOM_BITS // 64), dtype=torch.int64)
-        random_bits = draws.random_(-(2**63), None).view(torch.int16)[: like.numel()].view(like.shape)
-        mask = random_bits >= round(self.p * 2**RANDOM_BITS) - 2 ** (RANDOM_BITS - 1)
-        return mask.to(like.dtype).mul_(1 / (1 - self.p))
+        if not self.training or self.p == 0:
+            return inputs
+        mask = torch.rand(inputs.shape, device=inputs.device) >= self.p
+        return inputs * mask / (1 - self.p)
 
 
 class VariationalDropout(Dropout):
@@ -75,7 +65,7 @@ class DropPath(Dropout):
 
     Stochastic depth (Huang et al. 2016, eq. 2). The paper makes one random decision for a batch and scales in
     evaluation. Here the decision is made for each row, and rows that are kept are scaled in training, as in all
-    dropout. Rows of different length that are unpadded to one line (`layers/unpadding.py`) share one decision.
+    dropout. Rows of different length that are unpadded to one line (`acceleration/unpadding.py`) share one decision.
     """
 
     def forward(self, inputs: Float[Tensor, "row time width"]) -> Float[Tensor, "row time width"]:

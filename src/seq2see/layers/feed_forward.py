@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
-
-from seq2see.core.devices import can_use_kernels
 
 Vectors = Float[Tensor, "row time width"]
 
@@ -37,13 +32,7 @@ class FeedForward(nn.Module):
 
     def forward(self, vectors: Vectors) -> Vectors:
         """Transform each position by itself; no information passes between positions."""
-        if not can_use_kernels(vectors):
-            return self.down_proj(ACTIVATIONS[self.activation](self.up_proj(vectors)))
-        from seq2see.acceleration.fused_feed_forward import FusedFeedForward
-
-        weights = (self.up_proj.weight, self.up_proj.bias, self.down_proj.weight, self.down_proj.bias)
-        output: Tensor = FusedFeedForward.apply(*(each.bfloat16() for each in (vectors, *weights)), self.activation)
-        return output
+        return self.down_proj(ACTIVATIONS[self.activation](self.up_proj(vectors)))
 
 
 class GeluFeedForward(FeedForward):
@@ -68,31 +57,6 @@ def swiglu(projected: GateAndValues) -> Hidden:
     return functional.silu(gate) * values
 
 
-class SwiGLUFunction(torch.autograd.Function):
-    """`swiglu` whose backward pass writes both halves of the gradient into one tensor; autograd would concatenate."""
-
-    @staticmethod
-    def forward(ctx: Any, projected: GateAndValues) -> Hidden:
-        """Compute `swiglu`; silu(a) is stored for the backward pass."""
-        gate, values = projected.chunk(2, dim=-1)
-        activated = functional.silu(gate)
-        ctx.save_for_backward(projected, activated)
-        return activated * values
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_output: Hidden) -> GateAndValues:
-        """The gradient by a is grad_output ⊙ b ⊙ silu'(a); the gradient by b is grad_output ⊙ silu(a)."""
-        projected, activated = ctx.saved_tensors
-        gate, values = projected.chunk(2, dim=-1)
-        grad_input = torch.empty_like(projected)
-        grad_gate, grad_values = grad_input.chunk(2, dim=-1)
-        torch.mul(grad_output, activated, out=grad_values)
-        torch.mul(grad_output, values, out=grad_gate)
-        torch.ops.aten.silu_backward.grad_input(grad_gate, gate, grad_input=grad_gate)
-        return grad_input
-
-
 class GatedFeedForward(nn.Module):
     """(silu(x W) ⊙ x V) W₂: SwiGLU (Shazeer 2020, eq. 6; Llama). One half is the gate of the other half.
 
@@ -106,10 +70,7 @@ class GatedFeedForward(nn.Module):
 
     def forward(self, vectors: Vectors) -> Vectors:
         """Transform each position by itself."""
-        projected = self.up_proj(vectors)
-        # torch.compile finds a backward pass without a concatenation by itself.
-        gated = swiglu(projected) if torch.compiler.is_compiling() else SwiGLUFunction.apply(projected)
-        return self.down_proj(gated)
+        return self.down_proj(swiglu(self.up_proj(vectors)))
 
 
 FEED_FORWARDS: dict[str, type[FeedForward] | type[GatedFeedForward]] = {

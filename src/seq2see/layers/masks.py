@@ -7,7 +7,7 @@ because fused kernels compute causal attention faster from a flag than from a de
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 import torch
@@ -23,8 +23,6 @@ class AttentionMask:
 
     mask: Bool[Tensor, "#row 1 #query key"] | None = None
     causal: bool = False
-    additive: Float[Tensor, "#row 1 #query key"] | None = None
-    """The mask as numbers that are added to the scores: 0, or a very negative number (see `with_additive_mask`)."""
     attention_bias: Float[Tensor, "#row head #query key"] | None = None
     """A bias that is added to the scores of each head, such as the distance penalty of ALiBi."""
 
@@ -44,18 +42,6 @@ class AttentionMask:
         if self.causal:
             full_mask = full_mask.tril()
         return full_mask if self.mask is None else full_mask & self.mask
-
-
-def with_additive_mask(attention_mask: AttentionMask, vectors: Float[Tensor, "..."]) -> AttentionMask:
-    """The mask with its additive form, which GPU kernels need: computed once for all layers of a stack."""
-    if not vectors.is_cuda or attention_mask.mask is None or attention_mask.causal:
-        return attention_mask
-    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else vectors.dtype
-    # Half of the most negative number, so that the sum with a score cannot become infinite.
-    additive = torch.zeros_like(attention_mask.mask, dtype=dtype).masked_fill(
-        ~attention_mask.mask, torch.finfo(dtype).min / 2
-    )
-    return replace(attention_mask, additive=additive)
 
 
 def full_mask() -> AttentionMask:

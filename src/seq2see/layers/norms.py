@@ -22,8 +22,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seq2see.acceleration.async_weight_grad import precomputed_norm
-
 EPSILON = 1e-5
 """The number added to the variance, so that a constant vector is not divided by zero."""
 
@@ -55,12 +53,7 @@ class LayerNorm(nn.Module):
         self, vectors: Float[Tensor, "row time width"], valid: Bool[Tensor, "row time"]
     ) -> Float[Tensor, "row time width"]:
         """Normalize each position by itself; `valid` is not used."""
-        precomputed = precomputed_norm(self, vectors)
-        return (
-            F.layer_norm(vectors, self.weight.shape, self.weight, self.bias, self.eps)
-            if precomputed is None
-            else precomputed
-        )
+        return F.layer_norm(vectors, self.weight.shape, self.weight, self.bias, self.eps)
 
 
 def plain_rms_norm(
@@ -85,8 +78,7 @@ class RMSNorm(nn.Module):
         self, vectors: Float[Tensor, "row time width"], valid: Bool[Tensor, "row time"]
     ) -> Float[Tensor, "row time width"]:
         """Normalize each position by itself; `valid` is not used."""
-        precomputed = precomputed_norm(self, vectors)
-        return F.rms_norm(vectors, self.weight.shape, self.weight, self.eps) if precomputed is None else precomputed
+        return F.rms_norm(vectors, self.weight.shape, self.weight, self.eps)
 
 
 def masked_batch_mean(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from seq2see.core.batch import DenseSequences, Sequences
 from seq2see.layers.attention import CrossAttention
-from seq2see.layers.masks import padding_mask, with_additive_mask
+from seq2see.layers.masks import padding_mask
 from seq2see.layers.norms import EPSILON, LayerNorm
 from seq2see.layers.padding import masked_mean, zero_padding
 
@@ -100,10 +100,8 @@ class AttentionPooling(Pooling):
 
     def forward(self, sequences: Sequences) -> Float[Tensor, "row width"]:
         """One vector for each row."""
-        memory = zero_padding(sequences).values
-        query = self.query.to(memory.dtype).expand(len(memory), 1, -1)
-        output = self.attention(
-            query, self.attention.project_memory(memory), with_additive_mask(padding_mask(sequences), memory)
-        )
+        memory = zero_padding(sequences)
+        query = self.query.to(memory.values.dtype).expand(len(memory.values), 1, -1)
+        output = self.attention(query, self.attention.project_memory(memory), padding_mask(sequences))
         valid = torch.ones(output.shape[:2], dtype=torch.bool, device=output.device)
         return (output + self.feed_forward(self.norm(output, valid)))[:, 0]

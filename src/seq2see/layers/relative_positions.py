@@ -2,14 +2,9 @@
 
 Scores then depend on the distance between query and key, not on their absolute positions. RoPE rotates queries and
 keys; ALiBi adds a bias to the scores that grows with the distance. Nothing here is learned.
-
-`rotate_half_pairs` is the definition of the rotation. `RotaryFunction` is what runs: it reads and writes the tensors
-fewer times. Tests compare them.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -28,32 +23,6 @@ def rotate_half_pairs(head_vectors: HeadVectors, cosines: AngleTable, sines: Ang
     """Rotate every pair (a, b) to (a cos - b sin, b cos + a sin): Su et al. 2021, eq. 34."""
     first, second = head_vectors.chunk(2, dim=-1)
     return torch.cat([first * cosines - second * sines, second * cosines + first * sines], dim=-1)
-
-
-class RotaryFunction(torch.autograd.Function):
-    """`rotate_half_pairs` in three passes over memory; the backward pass is the rotation by the opposite angle.
-
-    Autograd would need a dozen passes. The head vectors themselves are not saved. `direction` is 1, or -1 to rotate
-    back.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, head_vectors: HeadVectors, cosines: AngleTable, sines: AngleTable, direction: float
-    ) -> HeadVectors:
-        """Multiply all numbers by their cosines, then add to each half the sine terms of the other half."""
-        ctx.save_for_backward(cosines, sines)
-        ctx.direction = direction
-        pairs = head_vectors.unflatten(-1, (2, -1))
-        rotated = pairs * cosines[..., None, :]
-        rotated[..., 0, :].addcmul_(pairs[..., 1, :], sines, value=-direction)
-        rotated[..., 1, :].addcmul_(pairs[..., 0, :], sines, value=direction)
-        return rotated.flatten(-2)
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: HeadVectors) -> tuple[Tensor, None, None, None]:
-        """The transpose of a rotation is the rotation by the opposite angle."""
-        return RotaryFunction.apply(grad_output, *ctx.saved_tensors, -ctx.direction), None, None, None
 
 
 class RelativePositions(nn.Module):
@@ -90,13 +59,13 @@ class RotaryPositions(RelativePositions):
         self.register_buffer("frequencies", frequencies, persistent=False)
 
     def rotate(self, head_vectors: HeadVectors, position_ids: PositionIds) -> HeadVectors:
-        """Rotate every pair as `rotate_half_pairs` does; the memory layout of the head vectors stays the same."""
+        """Rotate every pair by its angle."""
+        return rotate_half_pairs(head_vectors, *self.cosines_and_sines(head_vectors, position_ids))
+
+    def cosines_and_sines(self, head_vectors: HeadVectors, position_ids: PositionIds) -> tuple[AngleTable, AngleTable]:
+        """The cosines and sines of the angles position · θ, in the dtype of the head vectors."""
         angles = position_ids[:, None, :, None] * self.frequencies
-        cosines, sines = angles.cos().to(head_vectors.dtype), angles.sin().to(head_vectors.dtype)
-        if torch.compiler.is_compiling():  # torch.compile fuses the definition by itself
-            return rotate_half_pairs(head_vectors, cosines, sines)
-        rotated: Tensor = RotaryFunction.apply(head_vectors, cosines, sines, 1.0)
-        return rotated
+        return angles.cos().to(head_vectors.dtype), angles.sin().to(head_vectors.dtype)
 
 
 class AlibiPositions(RelativePositions):

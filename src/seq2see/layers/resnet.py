@@ -34,20 +34,12 @@ NORMS_2D: dict[str, Callable[[int], nn.Module]] = {"batch": nn.BatchNorm2d, "gro
 """Statistics over all positions of all images of a batch (Ioffe & Szegedy 2015), or over each image by itself."""
 
 
-class ChannelsLastConv2d(nn.Conv2d):
-    """A convolution in the channels-last memory format on a GPU, where this is the fastest format."""
-
-    def forward(self, features: FeatureMap) -> OutputMap:
-        """Compute the convolution."""
-        return super().forward(features.contiguous(memory_format=torch.channels_last) if features.is_cuda else features)
-
-
 def conv2d(in_channels: int, out_channels: int, size: int, stride: int = 1) -> nn.Conv2d:
     """A convolution with "same" padding, a stride, and no bias, since the norms have one.
 
     Its weights have variance 2 / (size² · out), which keeps the variance of gradients (He et al. 2015, eq. 14).
     """
-    convolution = ChannelsLastConv2d(in_channels, out_channels, size, stride, padding=size // 2, bias=False)
+    convolution = nn.Conv2d(in_channels, out_channels, size, stride, padding=size // 2, bias=False)
     nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
     return convolution
 

@@ -23,7 +23,6 @@ def head_contributions(
     attention: SelfAttention, vectors: Float[Tensor, "row time width"], attention_mask: AttentionMask
 ) -> Float[Tensor, "head row time width"]:
     """The vectors that each head adds to the residual stream; their sum plus the output bias is the layer's output."""
-    queries, keys_values = attention.project(vectors)
-    keys, values = keys_values.unbind(1)  # `values` are already multiplied by the "down" factor
+    queries, keys, values = attention.project(vectors)  # `values` are already multiplied by the "down" factor
     head_outputs = attention_weights(queries, keys, attention_mask) @ values
     return (head_outputs.transpose(0, 1) @ value_output_matrices(attention).mT[:, None]).contiguous()

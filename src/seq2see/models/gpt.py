@@ -21,9 +21,8 @@ from seq2see.layers.masks import (
     causal_document_mask,
     causal_mask,
     next_position_ids,
-    with_additive_mask,
 )
-from seq2see.layers.unpadding import choose_layout
+from seq2see.layers.padding import zero_padding
 from seq2see.models.transformer import BlockFactory, EncoderBlock, TransformerSettings
 
 Vectors = Float[Tensor, "row time width"]
@@ -66,13 +65,16 @@ class GPTDecoder(nn.Module):
 
     def forward(self, target: Sequences, memory: None = None) -> Vectors:
         """All positions at once, for training: the causal mask hides later positions."""
-        layout = choose_layout(target)
-        self_attention_mask = causal_document_mask(target) if isinstance(target, PackedSequences) else causal_mask()
-        vectors, valid = layout.from_sequences(target)
-        self_attention_mask = with_additive_mask(self_attention_mask, vectors)
+        return self.run_blocks(
+            target, causal_document_mask(target) if isinstance(target, PackedSequences) else causal_mask()
+        )
+
+    def run_blocks(self, target: Sequences, self_attention_mask: AttentionMask) -> Vectors:
+        """The hidden states after the last block."""
+        vectors, valid = zero_padding(target).values, target.valid
         for block in self.blocks:
-            vectors = block(vectors, valid, self_attention_mask, layout)
-        return layout.pad(vectors if self.final_norm is None else self.final_norm(vectors, valid))
+            vectors = block(vectors, valid, self_attention_mask)
+        return vectors if self.final_norm is None else self.final_norm(vectors, valid)
 
     def start(self, memory: None, rows: int, max_length: int) -> GPTState:
         """The state before the first token."""
@@ -84,7 +86,7 @@ class GPTDecoder(nn.Module):
         new, max_length = vectors.size(1), state.blocks[0].keys.size(2)
         position_ids = next_position_ids(state.cache_lengths, new)
         valid = torch.ones_like(position_ids, dtype=torch.bool)
-        self_attention_mask = with_additive_mask(cache_mask(position_ids, max_length), vectors)
+        self_attention_mask = cache_mask(position_ids, max_length)
         for block, past in zip(self.blocks, state.blocks, strict=True):
             vectors = block.step(vectors, past, position_ids, valid, self_attention_mask)
         if self.final_norm is not None:

@@ -107,8 +107,7 @@ class NgramEmbedding(nn.Module):
         """The embedding of each word."""
         assert isinstance(characters, WordSequences), "n-grams need words"
         words, buckets = characters.word_ids, self.ngram_table.num_embeddings
-        # Reading the number of words would synchronize a GPU, so there the output has as many positions as the input.
-        width = words.size(1) if words.is_cuda else int(words.max()) + 1
+        width = self.output_length(words)
         hashes, exists = ngram_hashes(characters.values, words, self.max_n)
         weights = exists.to(self.ngram_table.weight.dtype)
         ngram_sums = functional.embedding_bag(
@@ -122,3 +121,7 @@ class NgramEmbedding(nn.Module):
         kept = self.word_dropout((counts > 0).to(word_vectors.dtype))  # 0 at positions without a word
         vectors = kept * word_vectors + sum_by_word(ngram_sums, words, width) / counts.clamp(min=1).sqrt()
         return Sequences(self.dropout(vectors), words.amax(1) + 1)
+
+    def output_length(self, words: Int[Tensor, "row time"]) -> int:
+        """The number of positions of the output: the words of the longest row, and <bos>."""
+        return int(words.max()) + 1

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from seq2see.core.batch import PackedSequences, Sequences
 from seq2see.core.rows import INPUT_ONLY
 from seq2see.core.settings import Settings
-from seq2see.layers.attention import PADDED, CrossAttention, GroupedSelfAttention, KeyValueCache, SelfAttention
+from seq2see.layers.attention import CrossAttention, GroupedSelfAttention, KeyValueCache, SelfAttention
 from seq2see.layers.feed_forward import FEED_FORWARDS
 from seq2see.layers.masks import (
     AttentionMask,
@@ -24,13 +24,11 @@ from seq2see.layers.masks import (
     document_mask,
     next_position_ids,
     padding_mask,
-    with_additive_mask,
 )
 from seq2see.layers.norms import EPSILON, NORMS
-from seq2see.layers.padding import masked_mean
+from seq2see.layers.padding import masked_mean, zero_padding
 from seq2see.layers.relative_positions import build_relative_positions
 from seq2see.layers.residual import NORM_ORDERS
-from seq2see.layers.unpadding import PaddedLayout, choose_layout
 from seq2see.models.encoder_output import EncoderOutput
 
 Vectors = Float[Tensor, "row time width"]
@@ -125,11 +123,9 @@ class EncoderBlock(nn.Module):
         self.self_attention, self.feed_forward = factory.self_attention(), factory.feed_forward()
         self.self_attention_residual, self.feed_forward_residual = factory.residual(), factory.residual()
 
-    def forward(
-        self, vectors: Vectors, valid: Bool[Tensor, "row time"], attention_mask: AttentionMask, layout: PaddedLayout
-    ) -> Vectors:
+    def forward(self, vectors: Vectors, valid: Bool[Tensor, "row time"], attention_mask: AttentionMask) -> Vectors:
         """One block of the encoder."""
-        vectors = self.self_attention_residual(vectors, valid, lambda x: self.self_attention(x, attention_mask, layout))
+        vectors = self.self_attention_residual(vectors, valid, lambda x: self.self_attention(x, attention_mask))
         return self.feed_forward_residual(vectors, valid, self.feed_forward)
 
 
@@ -144,26 +140,17 @@ class TransformerEncoder(nn.Module):
 
     def forward(self, source: Sequences) -> EncoderOutput:
         """The encoder output for the embedded source; the pooled vector is the masked mean."""
-        layout = choose_layout(source)
-        self_attention_mask = (
-            document_mask(source, source) if isinstance(source, PackedSequences) else padding_mask(source)
-        )
-        vectors, valid = layout.from_sequences(source)
-        self_attention_mask = with_additive_mask(self_attention_mask, vectors)
+        packed = source if isinstance(source, PackedSequences) else None
+        self_attention_mask = padding_mask(source) if packed is None else document_mask(packed, packed)
+        vectors = self.run_blocks(source, self_attention_mask)
+        return EncoderOutput(vectors, source.lengths, masked_mean(replace(source, values=vectors)), packed)
+
+    def run_blocks(self, source: Sequences, self_attention_mask: AttentionMask) -> Vectors:
+        """The hidden states after the last block."""
+        vectors, valid = zero_padding(source).values, source.valid
         for block in self.blocks:
-            vectors = block(vectors, valid, self_attention_mask, layout)
-        rows = layout.pad(vectors if self.final_norm is None else self.final_norm(vectors, valid))
-        pooled = masked_mean(replace(source, values=rows))
-        return EncoderOutput(rows, source.lengths, pooled, source if isinstance(source, PackedSequences) else None)
-
-
-@dataclass(frozen=True)
-class EncodedSource:
-    """The hidden states of the encoder in their layout, and the cross-attention mask."""
-
-    hidden_states: Vectors
-    layout: PaddedLayout
-    attention_mask: AttentionMask
+            vectors = block(vectors, valid, self_attention_mask)
+        return vectors if self.final_norm is None else self.final_norm(vectors, valid)
 
 
 class DecoderBlock(nn.Module):
@@ -182,16 +169,14 @@ class DecoderBlock(nn.Module):
         self,
         vectors: Vectors,
         valid: Bool[Tensor, "row time"],
-        source: EncodedSource,
+        memory: EncoderOutput,
         self_attention_mask: AttentionMask,
-        layout: PaddedLayout,
+        cross_attention_mask: AttentionMask,
     ) -> Vectors:
         """One block of the decoder, all positions at once."""
-        vectors = self.self_attention_residual(
-            vectors, valid, lambda x: self.self_attention(x, self_attention_mask, layout)
-        )
-        memory = self.cross_attention.project_memory(source.hidden_states, source.layout)
-        return self._attend_and_feed_forward(vectors, valid, memory, source.attention_mask, layout)
+        vectors = self.self_attention_residual(vectors, valid, lambda x: self.self_attention(x, self_attention_mask))
+        keys_values = self.cross_attention.project_memory(memory)
+        return self._attend_and_feed_forward(vectors, valid, keys_values, cross_attention_mask)
 
     def step(self, vectors: Vectors, state: BlockState, context: StepContext) -> Vectors:
         """One block of the decoder, for new positions only; the state holds the past."""
@@ -200,18 +185,17 @@ class DecoderBlock(nn.Module):
             context.valid,
             lambda x: self.self_attention.step(x, state.past, context.position_ids, context.self_attention_mask),
         )
-        return self._attend_and_feed_forward(vectors, context.valid, state.memory, context.cross_attention_mask, PADDED)
+        return self._attend_and_feed_forward(vectors, context.valid, state.memory, context.cross_attention_mask)
 
     def _attend_and_feed_forward(
         self,
         vectors: Vectors,
         valid: Bool[Tensor, "row time"],
-        memory: tuple[Tensor, Tensor],
+        keys_values: tuple[Tensor, Tensor],
         cross_attention_mask: AttentionMask,
-        layout: PaddedLayout,
     ) -> Vectors:
         vectors = self.cross_attention_residual(
-            vectors, valid, lambda x: self.cross_attention(x, memory, cross_attention_mask, layout)
+            vectors, valid, lambda x: self.cross_attention(x, keys_values, cross_attention_mask)
         )
         return self.feed_forward_residual(vectors, valid, self.feed_forward)
 
@@ -254,33 +238,34 @@ class TransformerDecoder(nn.Module):
 
     def forward(self, target: Sequences, memory: EncoderOutput) -> Vectors:
         """All positions at once, for training: the causal mask hides later positions."""
-        layout = choose_layout(target)
-        self_attention_mask = causal_document_mask(target) if isinstance(target, PackedSequences) else causal_mask()
-        vectors, valid = layout.from_sequences(target)
-        self_attention_mask = with_additive_mask(self_attention_mask, vectors)
-        memory_layout, cross_attention_mask = choose_layout(memory), padding_mask(memory)
-        if isinstance(target, PackedSequences) and memory.packed_source is not None:
-            cross_attention_mask = document_mask(target, memory.packed_source)
-        encoder_states, _ = memory_layout.from_sequences(memory)
-        source = EncodedSource(encoder_states, memory_layout, with_additive_mask(cross_attention_mask, vectors))
+        self_attention_mask, cross_attention_mask = causal_mask(), padding_mask(memory)
+        if isinstance(target, PackedSequences):
+            self_attention_mask = causal_document_mask(target)
+            if memory.packed_source is not None:
+                cross_attention_mask = document_mask(target, memory.packed_source)
+        return self.run_blocks(target, memory, self_attention_mask, cross_attention_mask)
+
+    def run_blocks(
+        self,
+        target: Sequences,
+        memory: EncoderOutput,
+        self_attention_mask: AttentionMask,
+        cross_attention_mask: AttentionMask,
+    ) -> Vectors:
+        """The hidden states after the last block."""
+        vectors, valid, memory = zero_padding(target).values, target.valid, zero_padding(memory)
         for block in self.blocks:
-            vectors = block(vectors, valid, source, self_attention_mask, layout)
-        return layout.pad(vectors if self.final_norm is None else self.final_norm(vectors, valid))
+            vectors = block(vectors, valid, memory, self_attention_mask, cross_attention_mask)
+        return vectors if self.final_norm is None else self.final_norm(vectors, valid)
 
     def start(self, memory: EncoderOutput, rows: int, max_length: int) -> TransformerState:
         """The state before the first token."""
-        layout = choose_layout(memory)
-        encoder_states, _ = layout.from_sequences(memory)
+        cross_attention_mask, memory = padding_mask(memory), zero_padding(memory)
         blocks = tuple(
-            BlockState(
-                block.self_attention.empty_cache(rows, max_length),
-                block.cross_attention.project_memory(encoder_states, layout),
-            )
+            BlockState(block.self_attention.empty_cache(rows, max_length), block.cross_attention.project_memory(memory))
             for block in self.blocks
         )
-        return TransformerState(
-            blocks, torch.zeros_like(memory.lengths), with_additive_mask(padding_mask(memory), encoder_states)
-        )
+        return TransformerState(blocks, torch.zeros_like(memory.lengths), cross_attention_mask)
 
     def step(self, vectors: Vectors, state: TransformerState) -> tuple[Vectors, TransformerState]:
         """Process one or more new tokens of each row."""
@@ -290,7 +275,7 @@ class TransformerDecoder(nn.Module):
         context = StepContext(
             position_ids,
             valid,
-            with_additive_mask(cache_mask(position_ids, max_length), vectors),
+            cache_mask(position_ids, max_length),
             state.cross_attention_mask,
         )
         for block, block_state in zip(self.blocks, state.blocks, strict=True):

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from safetensors.torch import load as from_bytes
 
-from seq2see.core.devices import pick_device
+from seq2see.acceleration.swaps import Conditions, accelerate
+from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.manifests import read_verified, verify_folder
 from seq2see.core.settings import read_tree
@@ -37,6 +38,7 @@ def open_model(stored: StoredModel, engine: str = "torch") -> Model:
     task = task_named(stored.config.task)
     if not task.generates and engine != "torch":
         raise UserError(f"The engine {engine} is for generative models only.", hint="Leave out --engine.")
+    accelerate(stored.module, Conditions(device_of(stored.module).type))
     return task.open(stored, engine_of(engine, stored) if task.generates else None)
 
 

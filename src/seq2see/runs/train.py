@@ -11,6 +11,9 @@ from pathlib import Path
 import torch
 
 import seq2see
+from seq2see.acceleration.cuda_graphs import GraphedCallable
+from seq2see.acceleration.switch import plain_only
+from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import Batch
 from seq2see.core.cuda_warmup import cuda_warmup, run_in_background
 from seq2see.core.devices import describe_machine, pick_device
@@ -29,7 +32,6 @@ from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.registry import task_of
 from seq2see.tasks.task import CountingStep, plain
 from seq2see.training.checkpoints import DiskFull, list_checkpoints
-from seq2see.training.cuda_graphs import GraphedCallable
 from seq2see.training.loop import NonFinite, Trainer, train
 from seq2see.training.metrics_logger import MetricsLogger
 from seq2see.training.resume import final_weights, resume, save_trainer
@@ -91,7 +93,8 @@ def new_trainer(recipe: Recipe, prepared: PreparedData) -> Trainer:
     initialize(model, settings.init)
     if recipe.slot("pretrained") is not None:
         load_pretrained_encoder(model, recipe.slot("pretrained"))
-    return Trainer(model, recipe.slot("objective"), settings, pick_device())
+    trainer_class = Trainer if plain_only() else AcceleratedTrainer
+    return trainer_class(model, recipe.slot("objective"), settings, pick_device())
 
 
 def batches(recipe: Recipe, prepared: PreparedData, *, full: bool = False) -> Callable[[int], Batch]:
@@ -100,7 +103,7 @@ def batches(recipe: Recipe, prepared: PreparedData, *, full: bool = False) -> Ca
     With `full`, all batches of a bucket are padded to one shape, as CUDA graphs need.
     """
     # Augmentation consists of hundreds of small kernels; on a GPU they are launched as one CUDA graph.
-    capture = GraphedCallable if pick_device().type == "cuda" else plain
+    capture = GraphedCallable if pick_device().type == "cuda" and not plain_only() else plain
     return task_of(recipe).batches(recipe, prepared.train, full, capture)
 
 

@@ -2,7 +2,8 @@
 
 `train` is the loop, `Trainer.enqueue` is one optimizer step, and after it come the parts of that step in the order in
 which they run. A task brings an objective, an embedding and a head, but no loop. Everything periodic (evaluation,
-samples) is a callback that the caller passes in, so this package imports neither decoding nor metrics.
+samples) is a callback that the caller passes in, so this package imports neither decoding nor metrics. What makes a
+step fast is put on from outside: `acceleration/trainer.py` overrides the parts that have a faster form.
 """
 
 from __future__ import annotations
@@ -17,28 +18,22 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.acceleration.onednn_linear import linear_layers, use_onednn
 from seq2see.core.batch import Batch, ContiguousBatch
-from seq2see.core.devices import autocast, use_kernels
+from seq2see.core.devices import autocast
 from seq2see.core.errors import UserError
 from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import seed_torch
 from seq2see.models.named_tensors import named_tensors
 from seq2see.training.averaging import NTASGD, ExponentialMovingAverage, update_average
-from seq2see.training.bf16_weights import Bf16Weights
-from seq2see.training.chunked_cross_entropy import run_backward
-from seq2see.training.cuda_graphs import GraphedCallable, compile_blocks
+from seq2see.training.cross_entropy import CrossEntropy
 from seq2see.training.metrics_logger import MetricsLogger
 from seq2see.training.objectives import Objective, batch_loss, repeat_for_r_drop
 from seq2see.training.optimizer_settings import grad_norm_and_scale
 from seq2see.training.optimizers import gradients_of
-from seq2see.training.scheduled_sampling import TeacherForcing, sample_decoder_inputs
+from seq2see.training.scheduled_sampling import sample_decoder_inputs
 from seq2see.training.settings import Training
 from seq2see.training.signals import CallbackAborted, Interrupted, StopRequest
 from seq2see.training.truncated_bptt import CarriedState
-
-MAX_PENDING_STEPS = 50
-"""On a GPU, the maximum number of enqueued steps whose metrics have not been fetched."""
 
 Callback = Callable[["Trainer", StopRequest], None]
 """A function that runs at every evaluation step; a long one raises `CallbackAborted` after a stop request."""
@@ -56,10 +51,9 @@ def train(
 
     A stop request ends training after the current step, with a checkpoint. `batch_at` returns the batch of a step.
     """
-    max_pending = MAX_PENDING_STEPS if trainer.device.type == "cuda" else 1
     with StopRequest() as stop:
         while True:
-            if len(trainer.pending_steps) >= max_pending or trainer.callbacks_due or trainer.done or stop:
+            if len(trainer.pending_steps) >= trainer.max_pending_steps or trainer.callbacks_due or trainer.done or stop:
                 for step, metrics in trainer.fetch_metrics():
                     metrics_logger.log(step, **metrics)
                     on_metrics(step, metrics)
@@ -117,6 +111,9 @@ class Trainer:
     finite, neither this step nor any later one changes a weight, so it is safe to check the metrics late.
     """
 
+    max_pending_steps = 1
+    """The maximum number of enqueued steps whose metrics have not been fetched."""
+
     def __init__(self, model: nn.Module, objective: Objective, settings: Training, device: torch.device):
         self.model: Any = model.to(device)  # a model has `hidden(batch)` and a `head`
         self.objective, self.settings, self.device = objective, settings, device
@@ -127,25 +124,15 @@ class Trainer:
             {name: weight.detach().clone() for name, weight in self.weights.items()} if averages_steps else {}
         )
         self.carried_state = CarriedState(model)
-        on_gpu, in_bf16 = device.type == "cuda", settings.precision == "bf16"
-        self.compiled = settings.compile and on_gpu
-        self.bf16_weights = Bf16Weights(model, self.compiled) if on_gpu and in_bf16 else None
-        if self.bf16_weights and settings.custom_kernels:
-            self.optimizer.attach(self.bf16_weights)
-        self.cpu_linears = linear_layers(model) if settings.custom_kernels and not (on_gpu or in_bf16) else []
+        self.cross_entropy = CrossEntropy()
         self.best = BestEvaluation()
         self.validation_losses: dict[int, float] = {}  # by step
         self.average_start = 0  # the first step in the average of NT-ASGD; 0 before averaging starts
         self.step = 0  # the last step
         self.callbacks_done = 0  # the last step after which all callbacks ran
         self.pending_steps: list[PendingStep] = []
-        # Both are tensors on the device for CUDA graphs. `found_inf` is 1 once a loss or gradient is not finite.
+        # Both are tensors on the device, which no step has to wait for. `found_inf` is 1 once a loss is not finite.
         self.found_inf, self.lerp_weight = torch.zeros((), device=device), torch.zeros((), device=device)
-        if self.compiled:
-            compile_blocks(self.model)
-        # Scheduled sampling decodes token by token before the pass, and a CUDA graph cannot capture that.
-        use_graph = on_gpu and isinstance(objective.feeding, TeacherForcing)
-        self._run_step = GraphedCallable(self._step, self._warmup) if use_graph else self._step
 
     def train_step(self, batch: Batch) -> dict[str, float]:
         """Run one optimizer step on one batch; return its metrics."""
@@ -165,22 +152,17 @@ class Trainer:
         if isinstance(self.settings.average, ExponentialMovingAverage | NTASGD):
             self.lerp_weight.fill_(self.settings.average.lerp_weight(self.step, self.average_start))
         seed_torch(self.settings.seed, "dropout", self.step)
-        if self.bf16_weights:
-            self.bf16_weights.refresh_if_modified()
-        metrics = self._run_step(batch)
+        metrics = self.run_step(batch)
         self.pending_steps.append(PendingStep(self.step, learning_rate, metrics.clone(), batch.indices))
 
-    def _step(self, batch: Batch) -> Float[Tensor, "metrics"]:
+    def run_step(self, batch: Batch) -> Float[Tensor, "metrics"]:
         """Gradient, clipping, update, averaging. Return loss, gradient norm and label count without a GPU sync."""
         batch = self.carried_state.attach_state(batch.to(self.device))
         label_count = batch.label_mask.sum()
         losses = [self._backward(micro_batch, number) for number, micro_batch in enumerate(self._micro_batches(batch))]
         self.carried_state.commit()
         loss = torch.stack(losses).sum() / label_count
-        gradients = gradients_of(self.weights)
-        if self.bf16_weights and self.bf16_weights.gradient is not None:
-            gradients.append(self.bf16_weights.gradient)
-        norm, grad_scale = grad_norm_and_scale(gradients, label_count, self.settings.max_grad_norm)
+        norm, grad_scale = grad_norm_and_scale(self.total_grad_norm(), label_count, self.settings.max_grad_norm)
         self.found_inf.copy_(torch.maximum(self.found_inf, (~(loss + norm).isfinite()).float()))
         self.optimizer.step(grad_scale, self.found_inf)
         self.optimizer.zero_grad()
@@ -206,32 +188,23 @@ class Trainer:
         )
         if self.objective.copies == 2:
             micro_batch = repeat_for_r_drop(micro_batch)
-        with (
-            use_kernels(self.settings.custom_kernels),
-            self.bf16_weights.activate() if self.bf16_weights else use_onednn(self.cpu_linears),
-        ):
-            with autocast(self.device, self.settings.precision):
-                hidden = self.carried_state.hidden(micro_batch)
-                loss = batch_loss(self.objective, hidden, self.model.head, micro_batch)
-            run_backward(loss)
+        return self.forward_backward(micro_batch)
+
+    def forward_backward(self, micro_batch: Batch) -> Float[Tensor, ""]:
+        """Accumulate the gradient of the summed loss of a micro-batch, and return this loss."""
+        with autocast(self.device, self.settings.precision):
+            loss = self.loss(micro_batch)
+        loss.backward()
         return loss.detach()
 
-    @contextlib.contextmanager
-    def _warmup(self) -> Iterator[None]:
-        """The context of warm-up runs of a CUDA graph: weights, averages, buffers and carried states do not change."""
-        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
-        lerp_weight = self.lerp_weight.clone()
-        self.found_inf.fill_(1)
-        self.lerp_weight.zero_()
-        try:
-            with self.carried_state.preserve():
-                yield
-        finally:
-            self.found_inf.zero_()
-            self.lerp_weight.copy_(lerp_weight)
-            for buffer, before in buffers:
-                buffer.copy_(before)
-            self.optimizer.zero_grad()
+    def loss(self, micro_batch: Batch) -> Float[Tensor, ""]:
+        """The summed loss of a micro-batch."""
+        hidden = self.carried_state.hidden(micro_batch)
+        return batch_loss(self.objective, hidden, self.model.head, micro_batch, self.cross_entropy)
+
+    def total_grad_norm(self) -> Float[Tensor, ""]:
+        """‖g‖ over the summed gradients of all weights together."""
+        return nn.utils.get_total_norm(gradients_of(self.weights), foreach=True)
 
     def fetch_metrics(self) -> list[tuple[int, dict[str, float]]]:
         """Wait for all pending steps; return the number and the metrics of each."""
@@ -276,10 +249,7 @@ class Trainer:
         self.load_weights(self.average)
         self.model.eval()
         try:
-            # Compiled code serves the few shapes of training batches; other shapes would be compiled again.
-            # Without compilation, `set_stance` would only import torch's compiler.
-            with torch.compiler.set_stance("force_eager") if self.compiled else contextlib.nullcontext():
-                yield self.model
+            yield self.model
         finally:
             self.load_weights(trained_weights)
             self.model.train()

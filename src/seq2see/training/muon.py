@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.training.bf16_weights import Bf16Weights
 from seq2see.training.optimizers import AdamWOptimizer, ParameterGroup, Scalar, gradients_of, zeros
 
 ITERATIONS = 5
@@ -26,14 +25,17 @@ LINEAR = 3.4445
 """p(x) = LINEAR x + CUBIC x³ + QUINTIC x⁵ drives every x in (0, 1] to about 1, most steeply at 0."""
 
 
-def orthogonalize(matrices: Float[Tensor, "matrix row column"]) -> Float[Tensor, "matrix row column"]:
+def orthogonalize(
+    matrices: Float[Tensor, "matrix row column"], dtype: torch.dtype | None = None
+) -> Float[Tensor, "matrix row column"]:
     """U Vᵀ of each matrix U S Vᵀ, approximately: its singular values become numbers between 0.7 and 1.2.
 
     For matrices p reads X ← LINEAR X + (CUBIC S + QUINTIC S S) X with S = X Xᵀ. `baddbmm` computes a matmul, a scaling
-    and an addition in one kernel, so an iteration is three matmuls. On a GPU in bf16: the result need not be exact.
+    and an addition in one kernel, so an iteration is three matmuls. They may have a `dtype` of less precision, because
+    the result need not be exact.
     """
     wide = matrices if matrices.size(1) <= matrices.size(2) else matrices.mT
-    x = wide.bfloat16() if wide.is_cuda else wide
+    x = wide.to(dtype or wide.dtype)
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(ITERATIONS):
         gram = x @ x.mT
@@ -55,9 +57,7 @@ class MuonOptimizer(AdamWOptimizer):
         self.blocks = blocks
         self.state["momentum"] = zeros(blocks.parameters)
         self.weights |= blocks.parameters
-
-    def attach(self, bf16_weights: Bf16Weights) -> None:
-        """Do not attach: a matrix is orthogonalized as a whole, so each weight needs a gradient of its own."""
+        self.dtype: torch.dtype | None = None  # that of the matmuls, if it is not that of the weights
 
     @torch.no_grad()
     def step(self, grad_scale: Scalar, found_inf: Scalar) -> None:
@@ -85,7 +85,9 @@ class MuonOptimizer(AdamWOptimizer):
         momentum = torch.stack(state).lerp_(gradients, share)
         torch._foreach_copy_(state, momentum.unbind())
         nesterov = gradients.lerp_(momentum, MOMENTUM)  # Nesterov momentum
-        update = orthogonalize(nesterov.flatten(2)).view_as(nesterov)  # a convolution has one row per output channel
+        update = orthogonalize(nesterov.flatten(2), self.dtype).view_as(
+            nesterov
+        )  # a convolution has one row per output channel
         # An element changes by about the learning rate in AdamW; this factor gives the same here (Liu et al. 2025).
         steps = update * (learning_rate * (0.2 * max(nesterov.flatten(2).shape[1:]) ** 0.5))
         torch._foreach_sub_([*weights.values()], list(steps.unbind()))

@@ -16,11 +16,11 @@ from torch import Tensor
 from seq2see.core.batch import IGNORE_INDEX, Batch, MixedBatch, Sequences
 from seq2see.core.rows import pick_rows
 from seq2see.core.settings import Settings
-from seq2see.training.chunked_cross_entropy import chunked_loss
+from seq2see.training.cross_entropy import CrossEntropy
 from seq2see.training.scheduled_sampling import FreeRunning, ScheduledSampling, TeacherForcing
 
-HiddenStates = Float[Tensor, "copy token width"]
-Labels = Int[Tensor, "token"]
+PLAIN = CrossEntropy()
+"""The definition of the loss; acceleration passes a faster one."""
 
 
 class NextToken(Settings):
@@ -43,7 +43,9 @@ class NextToken(Settings):
         """The number of copies of every row that `loss` expects: 2 for R-Drop (see `repeat_for_r_drop`)."""
         return 2 if self.r_drop else 1
 
-    def loss(self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"]) -> Float[Tensor, ""]:
+    def loss(
+        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"], cross_entropy: CrossEntropy = PLAIN
+    ) -> Float[Tensor, ""]:
         """The summed loss; each label counts once.
 
         With R-Drop, the batch has two copies of the rows: the loss is the mean of the two cross-entropies plus
@@ -52,10 +54,7 @@ class NextToken(Settings):
         """
         vectors = hidden.values.unflatten(0, (self.copies, -1)).flatten(1, -2)
         flat_labels = labels[: len(labels) // self.copies].flatten()
-        if vectors.device.type == "cpu":
-            vectors, flat_labels = select_labeled(vectors, flat_labels)
-        weight, bias = head.weight_and_bias()
-        loss = chunked_loss(vectors, weight, bias, flat_labels, self.label_smoothing, self.r_drop)
+        loss = cross_entropy(vectors, head, flat_labels, self.label_smoothing, self.r_drop)
         if not (self.ar or self.tar):
             return loss
         return loss + self.activation_regularization(hidden.values, labels != IGNORE_INDEX)
@@ -82,17 +81,21 @@ class MaskedToken(Settings):
     copies: ClassVar[int] = 1
     feeding: ClassVar[TeacherForcing] = TeacherForcing()  # an encoder-only model has no decoder inputs
 
-    def loss(self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"]) -> Float[Tensor, ""]:
+    def loss(
+        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"], cross_entropy: CrossEntropy = PLAIN
+    ) -> Float[Tensor, ""]:
         """The summed cross-entropy of the labels."""
-        return NextToken().loss(hidden, head, labels)
+        return NextToken().loss(hidden, head, labels, cross_entropy)
 
 
 class NextSentence:
     """Next sentence prediction: does the second text of a row follow the first (ibid., task 2)?"""
 
-    def loss(self, hidden: Sequences, head: Any, labels: Int[Tensor, "row first"]) -> Float[Tensor, ""]:
+    def loss(
+        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row first"], cross_entropy: CrossEntropy = PLAIN
+    ) -> Float[Tensor, ""]:
         """The summed cross-entropy of "yes" or "no", whose label is at the first position of each row."""
-        return NextToken().loss(hidden, head, labels)
+        return NextToken().loss(hidden, head, labels, cross_entropy)
 
 
 class MaskedTokenNextSentence(Settings):
@@ -102,11 +105,13 @@ class MaskedTokenNextSentence(Settings):
     copies: ClassVar[int] = 1
     feeding: ClassVar[TeacherForcing] = TeacherForcing()
 
-    def loss(self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"]) -> Float[Tensor, ""]:
+    def loss(
+        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"], cross_entropy: CrossEntropy = PLAIN
+    ) -> Float[Tensor, ""]:
         """The sum of both losses."""
         first, others = (Sequences(part, hidden.lengths) for part in hidden.values.tensor_split([1], dim=1))
-        masked_loss = MaskedToken().loss(others, head.tokens, labels[:, 1:])
-        return masked_loss + NextSentence().loss(first, head.next_sentence, labels[:, :1])
+        masked_loss = MaskedToken().loss(others, head.tokens, labels[:, 1:], cross_entropy)
+        return masked_loss + NextSentence().loss(first, head.next_sentence, labels[:, :1], cross_entropy)
 
 
 class Classification(Settings):
@@ -118,11 +123,15 @@ class Classification(Settings):
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     """Label smoothing: this share of the target distribution is spread evenly over all labels."""
 
-    def loss(self, hidden: Sequences, head: Any, labels: Int[Tensor, "row place"]) -> Float[Tensor, ""]:
+    def loss(
+        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row place"], cross_entropy: CrossEntropy = PLAIN
+    ) -> Float[Tensor, ""]:
         """The summed cross-entropy of the labels."""
-        return NextToken(label_smoothing=self.label_smoothing).loss(hidden, head, labels)
+        return NextToken(label_smoothing=self.label_smoothing).loss(hidden, head, labels, cross_entropy)
 
-    def mixup_loss(self, hidden: Sequences, head: Any, batch: MixedBatch) -> Float[Tensor, ""]:
+    def mixup_loss(
+        self, hidden: Sequences, head: Any, batch: MixedBatch, cross_entropy: CrossEntropy = PLAIN
+    ) -> Float[Tensor, ""]:
         """λ times the cross-entropy of the first label, 1 - λ times that of the second (Zhang et al. 2018, section 2).
 
         Cross-entropy is linear in the target distribution, so this is the loss of the mixed label. Every row is
@@ -131,8 +140,7 @@ class Classification(Settings):
         vectors = hidden.values.flatten(0, 1).repeat(2, 1)[None]
         both_labels = torch.cat([batch.labels.flatten(), batch.other_labels.flatten()])
         label_weights = torch.cat([batch.label_weights, 1 - batch.label_weights])
-        weight, bias = head.weight_and_bias()
-        return chunked_loss(vectors, weight, bias, both_labels, self.label_smoothing, label_weights=label_weights)
+        return cross_entropy(vectors, head, both_labels, self.label_smoothing, label_weights=label_weights)
 
 
 class NextValue(Settings):
@@ -142,7 +150,9 @@ class NextValue(Settings):
     copies: ClassVar[int] = 1
     feeding: ClassVar[TeacherForcing] = TeacherForcing()
 
-    def loss(self, hidden: Sequences, head: Any, labels: Float[Tensor, "row time"]) -> Float[Tensor, ""]:
+    def loss(
+        self, hidden: Sequences, head: Any, labels: Float[Tensor, "row time"], cross_entropy: CrossEntropy = PLAIN
+    ) -> Float[Tensor, ""]:
         """The summed squared error; positions whose label is NaN have no loss."""
         # `where` comes before the square: after it, the gradient at these positions would be 0 times NaN.
         return ((head(hidden.values).squeeze(-1) - labels).where(~labels.isnan(), 0) ** 2).sum()
@@ -152,21 +162,14 @@ Objective = NextToken | MaskedToken | MaskedTokenNextSentence | Classification |
 """All objectives; each has `copies`, `feeding` and `loss`."""
 
 
-def batch_loss(objective: Objective, hidden: Sequences, head: Any, batch: Batch) -> Float[Tensor, ""]:
+def batch_loss(
+    objective: Objective, hidden: Sequences, head: Any, batch: Batch, cross_entropy: CrossEntropy = PLAIN
+) -> Float[Tensor, ""]:
     """The summed loss of a batch."""
     if isinstance(batch, MixedBatch):
         assert isinstance(objective, Classification), "mixup is for labels only"
-        return objective.mixup_loss(hidden, head, batch)
-    return objective.loss(hidden, head, batch.labels)
-
-
-def select_labeled(vectors: HiddenStates, labels: Labels) -> tuple[HiddenStates, Labels]:
-    """Only the tokens that have a label: less to compute.
-
-    This is for a CPU only: on a GPU the shapes would depend on the number of labels, which takes a GPU sync to read.
-    """
-    indices = (labels != IGNORE_INDEX).nonzero().squeeze(1)
-    return vectors.index_select(1, indices), labels[indices]
+        return objective.mixup_loss(hidden, head, batch, cross_entropy)
+    return objective.loss(hidden, head, batch.labels, cross_entropy)
 
 
 def repeat_for_r_drop(batch: Batch) -> Batch:

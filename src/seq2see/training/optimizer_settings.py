@@ -120,22 +120,12 @@ def _weight_decay_groups(parameters: Mapping[str, nn.Parameter], weight_decay: f
     return [ParameterGroup(matrices, weight_decay), ParameterGroup(others)]
 
 
-def grad_norm_and_scale(gradients: list[Tensor], count: Tensor, max_norm: float) -> tuple[Tensor, Tensor]:
+def grad_norm_and_scale(total_norm: Tensor, count: Tensor, max_norm: float) -> tuple[Tensor, Tensor]:
     """‖g / count‖ over all gradients together, and the number that an optimizer divides g by.
 
     g / count is the mean gradient. Clipping by norm: g ← min(1, max_norm / ‖g‖) g (Pascanu et al. 2013). The gradients
     are only read here; the optimizer divides them in its own kernel.
     """
-    norm = total_norm(gradients) / count
+    norm = total_norm / count
     excess = ((norm + 1e-6) / max_norm).clamp(min=1) if max_norm > 0 else torch.ones_like(norm)
     return norm, (count * excess).float()  # kernels read `grad_scale` as float32 whatever the dtype of the weights
-
-
-def total_norm(gradients: list[Tensor]) -> Tensor:
-    """‖g‖ over all gradients together; the norm of bf16 gradients is computed in float32."""
-    full_precision = [each for each in gradients if each.dtype != torch.bfloat16]
-    bf16_norms = [
-        torch.linalg.vector_norm(each, dtype=torch.float32) for each in gradients if each.dtype == torch.bfloat16
-    ]
-    norms = [nn.utils.get_total_norm(full_precision, foreach=True)] if full_precision else []
-    return norms[0] if not bf16_norms else torch.linalg.vector_norm(torch.stack([*norms, *bf16_norms]))

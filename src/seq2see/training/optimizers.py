@@ -16,8 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.core.devices import TRITON
-from seq2see.training.bf16_weights import Bf16Weights
+from seq2see.core.devices import scalar_on
 
 # Vaswani et al. 2017, section 5.3: a shorter average of squared gradients than with Adam's usual 0.999.
 BETAS, EPSILON = (0.9, 0.98), 1e-9
@@ -64,9 +63,6 @@ class Optimizer:
         self, weights: Mapping[str, nn.Parameter], group: ParameterGroup, grad_scale: Scalar, found_inf: Scalar
     ) -> None:
         raise NotImplementedError
-
-    def attach(self, bf16_weights: Bf16Weights) -> None:
-        """Read the gradients of the bf16 copies directly, if the optimizer supports it."""
 
     def _learning_rate(self, group: ParameterGroup) -> Scalar:
         return self.learning_rate if group.lr_scale == 1 else self.learning_rate * group.lr_scale
@@ -130,47 +126,6 @@ class AdamOptimizer(Optimizer):
         super().__init__(groups, learning_rate)
         counts = {name: torch.zeros((), device=weight.device) for name, weight in self.weights.items()}
         self.state = {"exp_avg": zeros(self.weights), "exp_avg_sq": zeros(self.weights), "step": counts}
-        self.bf16_weights: Bf16Weights | None = None
-
-    def attach(self, bf16_weights: Bf16Weights) -> None:
-        """Keep m and s of the bf16 weights in flat tensors as well; this requires one learning rate for all groups."""
-        if not TRITON or any(group.lr_scale != 1 for group in self.groups):
-            return
-        self.bf16_weights, bf16_weights.fused = bf16_weights, True
-        self.flat_moments = torch.zeros_like(bf16_weights.master), torch.zeros_like(bf16_weights.master)
-        self.state["exp_avg"] |= bf16_weights.unflatten(self.flat_moments[0])
-        self.state["exp_avg_sq"] |= bf16_weights.unflatten(self.flat_moments[1])
-
-    @torch.no_grad()
-    def step(self, grad_scale: Scalar, found_inf: Scalar) -> None:
-        """Update weights that have a gradient of their own, then the flat ones in one kernel."""
-        super().step(grad_scale, found_inf)
-        if self.bf16_weights is None:
-            return
-        if self.bf16_weights.gradient is None:
-            self.bf16_weights.refresh()
-        else:
-            self._update_flat(self.bf16_weights, self.bf16_weights.gradient, grad_scale, found_inf)
-
-    def _update_flat(self, bf16_weights: Bf16Weights, gradient: Tensor, grad_scale: Scalar, found_inf: Scalar) -> None:
-        from seq2see.acceleration.adam import adamw_step
-
-        counts = self._state_of("step", bf16_weights.weights)
-        torch._foreach_add_(counts, [1 - found_inf] * len(counts))
-        weight_decay = max(group.weight_decay for group in self.groups)
-        tensors = (bf16_weights.master, bf16_weights.flat_bf16, gradient, *self.flat_moments)
-        adamw_step(
-            tensors,
-            (self.learning_rate, grad_scale, found_inf, counts[0]),
-            (weight_decay, bf16_weights.matrix_numel),
-            (*BETAS, EPSILON),
-        )
-
-    def zero_grad(self) -> None:
-        """Set the gradients of all weights to None."""
-        super().zero_grad()
-        if self.bf16_weights is not None:
-            self.bf16_weights.gradient = None
 
     def _update(
         self, weights: Mapping[str, nn.Parameter], group: ParameterGroup, grad_scale: Scalar, found_inf: Scalar
@@ -209,9 +164,7 @@ class AdamWOptimizer(AdamOptimizer):
 
 def learning_rate_tensor(weights: Mapping[str, nn.Parameter], learning_rate: float) -> Scalar:
     """The learning rate as a tensor on the weights' device: kernels, and so CUDA graphs, read it at every step."""
-    device = next(iter(weights.values())).device
-    # Kernels of a GPU read float32; on a CPU float64 keeps the value of Python's float.
-    return torch.tensor(learning_rate, dtype=torch.float64 if device.type == "cpu" else torch.float32, device=device)
+    return scalar_on(next(iter(weights.values())).device, learning_rate)
 
 
 def zeros(weights: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:

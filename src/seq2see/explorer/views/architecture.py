@@ -12,6 +12,7 @@ from torch import nn
 
 import seq2see
 from seq2see.core.errors import UserError
+from seq2see.core.plain_class import plain_class
 from seq2see.explorer.inputs import example_of
 from seq2see.explorer.schemas import InputText, RunRequest
 from seq2see.explorer.traces import TraceRequest, named_batch
@@ -60,7 +61,7 @@ def code_of(model: nn.Module, name: str) -> dict[str, Any]:
     modules = dict(model.named_modules(remove_duplicate=False))
     if name not in modules:
         raise UserError(f"The model has no module '{name}'.", hint="Choose one from the tree of modules.")
-    module_class = type(modules[name])
+    module_class = plain_class(modules[name])
     sources = [_source(each) for each in module_class.__mro__ if is_own_class(each)]
     return {"kind": module_class.__name__, "sources": sources}
 

@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn import functional
 from torch.testing import assert_close
 
+from seq2see.acceleration.bf16_weights import Bf16Weights
 from seq2see.models.heads import TiedHead
-from seq2see.training.bf16_weights import Bf16Weights
 
 
 class Tied(nn.Module):

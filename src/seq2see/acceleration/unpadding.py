@@ -10,12 +10,15 @@ In both layouts a stack has vectors of the shape (row, time, width); the unpadde
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Bool, Shaped
 from torch import Tensor
 
 from seq2see.core.batch import DenseSequences, Sequences
 from seq2see.layers.padding import zero_padding
+from seq2see.models.encoder_output import EncoderOutput
 
 UnpaddedVectors = Shaped[Tensor, "line token width"]
 PaddedVectors = Shaped[Tensor, "row time width"]
@@ -56,6 +59,17 @@ class UnpaddedLayout(PaddedLayout):
     def unpad(self, rows: PaddedVectors) -> UnpaddedVectors:
         """The valid vectors of all rows on one line."""
         return rows.flatten(0, 1).index_select(0, self.indices)[None]
+
+
+PADDED = PaddedLayout()
+"""The default layout."""
+
+
+@dataclass(frozen=True)
+class UnpaddedMemory(EncoderOutput):
+    """An encoder output whose `values` are in a layout; its lengths are those of the padded rows."""
+
+    layout: PaddedLayout = PADDED
 
 
 def choose_layout(sequences: Sequences) -> PaddedLayout:

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from seq2see.acceleration.support import WARMUP_RUNS, side_stream
 from seq2see.core.batch import Batch
-from seq2see.core.devices import WARMUP_RUNS, side_stream
 from seq2see.core.rows import tensors_of
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.data.contiguous import ContiguousSampler
 from seq2see.data.examples import Example
 from seq2see.data.packed import PackedSampler
@@ -18,7 +19,7 @@ from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.training.averaging import ExponentialMovingAverage
-from seq2see.training.loop import NonFinite, Trainer
+from seq2see.training.loop import NonFinite
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizer_settings import SGD, Adam, Muon
 from seq2see.training.settings import Training
@@ -37,9 +38,9 @@ def losses(graphs: bool, steps: int = 12, dropout: float = 0.2, **changes) -> li
     settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
     model = fresh_model(settings, (len(LETTERS), len(LETTERS)), "xavier", seed=1)
     training = Training(steps=100, learning_rate=1e-3, average=ExponentialMovingAverage(decay=0.9), **changes)
-    trainer = Trainer(model, NextToken(label_smoothing=0.1, r_drop=1.0), training, torch.device("cuda"))
+    trainer = AcceleratedTrainer(model, NextToken(label_smoothing=0.1, r_drop=1.0), training, torch.device("cuda"))
     if not graphs:
-        trainer._run_step = trainer._step
+        trainer._run_step = super(AcceleratedTrainer, trainer).run_step
     found = [trainer.train_step(PLAN.batch(PAIRS, PLAN.indices_at(step)))["loss"] for step in range(steps)]
     return [*found, *(float(weight.sum()) for weight in trainer.average.values())]
 
@@ -76,7 +77,7 @@ def test_a_loss_that_is_not_finite_is_found_late_and_no_weight_changes():
     stack = TransformerSettings(width=32, depth=1, heads=2)
     settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
     model = fresh_model(settings, (len(LETTERS), len(LETTERS)), "xavier", seed=1)
-    trainer = Trainer(model, NextToken(), Training(steps=100), torch.device("cuda"))
+    trainer = AcceleratedTrainer(model, NextToken(), Training(steps=100), torch.device("cuda"))
     batches = [PLAN.batch(PAIRS, PLAN.indices_at(step)) for step in range(4)]
     trainer.train_step(batches[0])
     with torch.no_grad():
@@ -107,9 +108,9 @@ def carry_on(graphs: bool, steps: int = 30, weights: float = 0.0, **changes) -> 
     settings = ModelSettings(target=TextTarget(embedding=TokenEmbeddingSettings(positions="none")), decoder=decoder)
     model = fresh_model(settings, (len(LETTERS), len(LETTERS)), "xavier", seed=1)
     training = Training(steps=100, learning_rate=1e-3, batches="contiguous", **changes)
-    trainer = Trainer(model, NextToken(ar=2.0, tar=1.0), training, torch.device("cuda"))
+    trainer = AcceleratedTrainer(model, NextToken(ar=2.0, tar=1.0), training, torch.device("cuda"))
     if not graphs:
-        trainer._run_step = trainer._step
+        trainer._run_step = super(AcceleratedTrainer, trainer).run_step
     streams = ContiguousSampler(TEXT, batch_tokens=112, seed=1)
     found = [trainer.train_step(streams.batch_at(step))["loss"] for step in range(steps)]
     return [*found, *(float(tensor.float().sum()) for tensor in trainer.carried_state.state_dict().values())]

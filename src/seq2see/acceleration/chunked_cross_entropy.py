@@ -5,9 +5,9 @@ their log-probabilities and for their gradient. But the gradient of cross-entrop
 minus target distribution, is available as soon as the logits are. So loss and gradients are computed together, chunk by
 chunk, and all chunks share one buffer for their logits.
 
-`plain_cross_entropy` and `plain_r_drop` are the definitions, on all logits at once; training runs `chunked_loss`. A
-test compares their losses and all gradients. On a GPU a custom kernel replaces `cross_entropy_in_place`
-(acceleration/fused_cross_entropy.py).
+The definition is `CrossEntropy` of training/cross_entropy.py, on all logits at once. A test compares losses and all
+gradients (tests/acceleration/test_chunked_cross_entropy.py). On a GPU a custom kernel replaces `cross_entropy_in_place`
+(`fused_cross_entropy.py`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from seq2see.acceleration.async_layers import cast_weight
-from seq2see.acceleration.async_weight_grad import accumulate_matmul, grad_sink_of
+from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, accumulate_matmul, cast_weight, grad_sink_of
 from seq2see.core.batch import IGNORE_INDEX
-from seq2see.core.devices import kernels_enabled
+from seq2see.training.cross_entropy import CrossEntropy, Labels, LabelWeights
 
 CHUNK_SIZE = {"cpu": 512, "cuda": 16_384}
 """Tokens per chunk: few enough for the cache of a CPU, enough to use a GPU fully."""
@@ -30,75 +29,73 @@ CHUNK_SIZE = {"cpu": 512, "cuda": 16_384}
 MAX_VOCAB_WITHOUT_KERNEL = 1024
 """Up to this vocabulary size no kernel is compiled: compilation would take longer than the kernel saves."""
 
-Logits = Float[Tensor, "token vocab"]
-Labels = Int[Tensor, "token"]
-LabelWeights = Float[Tensor, "token"]
+HiddenStates = Float[Tensor, "copy token width"]
 
 
-def plain_cross_entropy(logits: Logits, labels: Labels, label_smoothing: float) -> Float[Tensor, ""]:
-    """Cross-entropy with label smoothing (Szegedy et al. 2016, section 7), summed over the tokens.
+class ChunkedCrossEntropy(CrossEntropy):
+    """`CrossEntropy`, chunk by chunk.
 
-    The target distribution has 1 - smoothing on the label, and smoothing spread evenly over all tokens.
+    `kernels` allows our own kernel; `async_grads` computes the gradient of the head's weight asynchronously.
     """
-    log_probabilities = logits - torch.logsumexp(logits, dim=-1, keepdim=True)
-    log_likelihood = log_probabilities.gather(-1, labels[:, None]).squeeze(-1)
-    mean_log_probability = log_probabilities.mean(-1)
-    return -((1 - label_smoothing) * log_likelihood + label_smoothing * mean_log_probability).sum()
+
+    def __init__(self, kernels: bool = False, async_grads: AsyncWeightGrads | None = None):
+        self.kernels, self.async_grads = kernels, async_grads
+        self.unit_gradient: Tensor | None = None
+
+    def __call__(
+        self,
+        hidden: Float[Tensor, "copy token width"],
+        head: Any,
+        labels: Labels,
+        label_smoothing: float = 0.0,
+        r_drop: float = 0.0,
+        label_weights: LabelWeights | None = None,
+    ) -> Float[Tensor, ""]:
+        """The summed loss."""
+        if hidden.device.type == "cpu" and label_weights is None:
+            hidden, labels = select_labeled(hidden, labels)
+        return self.loss(hidden, *head.weight_and_bias(), labels, label_smoothing, r_drop, label_weights)
+
+    def loss(
+        self,
+        hidden: HiddenStates,
+        weight: Float[Tensor, "vocab width"],
+        bias: Float[Tensor, "vocab"] | None,
+        labels: Labels,
+        label_smoothing: float = 0.0,
+        r_drop: float = 0.0,
+        label_weights: LabelWeights | None = None,
+    ) -> Float[Tensor, ""]:
+        """The summed loss of logits = hidden weightᵀ + bias."""
+        options = (label_smoothing, r_drop, torch.is_grad_enabled())
+        loss: Tensor = _ChunkedCrossEntropy.apply(hidden, weight, bias, labels, label_weights, options, self)
+        return loss
+
+    def run_backward(self, loss: Float[Tensor, ""]) -> None:
+        """`loss.backward()` with a known initial gradient of 1: the backward pass skips the multiplication by it.
+
+        It identifies the tensor itself, which arrives there if the loss is the last operation, or is summed. After any
+        other operation the gradient is another tensor, and the backward pass multiplies.
+        """
+        self.unit_gradient = torch.ones_like(loss)
+        try:
+            loss.backward(self.unit_gradient)
+        finally:
+            self.unit_gradient = None
 
 
-def plain_r_drop(logits: Logits, second_logits: Logits) -> Float[Tensor, ""]:
-    """(KL(p‖q) + KL(q‖p)) / 2, summed over the tokens, where p and q are two passes with different dropout.
+def select_labeled(vectors: HiddenStates, labels: Labels) -> tuple[HiddenStates, Labels]:
+    """Only the tokens that have a label: less to compute.
 
-    Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", eq. 2.
+    This is for a CPU only: on a GPU the shapes would depend on the number of labels, which takes a GPU sync to read.
     """
-    log_p, log_q = logits.log_softmax(-1), second_logits.log_softmax(-1)
-    p, q = log_p.exp(), log_q.exp()
-    return ((p * (log_p - log_q)).sum() + (q * (log_q - log_p)).sum()) / 2
-
-
-def chunked_loss(
-    hidden: Float[Tensor, "copy token width"],
-    weight: Float[Tensor, "vocab width"],
-    bias: Float[Tensor, "vocab"] | None,
-    labels: Labels,
-    label_smoothing: float = 0.0,
-    r_drop: float = 0.0,
-    label_weights: LabelWeights | None = None,
-) -> Float[Tensor, ""]:
-    """The summed loss of logits = hidden weightᵀ + bias: mean cross-entropy of the copies, plus R-Drop.
-
-    `hidden` has one copy of each token, or two for R-Drop. A label `IGNORE_INDEX` has no loss and no gradient; with
-    `label_weights`, each other label has its weight.
-    """
-    options = (label_smoothing, r_drop, torch.is_grad_enabled())
-    loss: Tensor = _ChunkedCrossEntropy.apply(hidden, weight, bias, labels, label_weights, options)
-    return loss
-
-
-_unit_gradients: list[Tensor] = []
-
-
-def run_backward(loss: Float[Tensor, ""]) -> None:
-    """`loss.backward()` with a known initial gradient of 1: `backward` below skips the multiplication by it.
-
-    It identifies the tensor itself, which arrives there if the loss is the last operation, or is summed. After any
-    other operation the gradient is another tensor, and `backward` multiplies.
-    """
-    one = torch.ones_like(loss)
-    _unit_gradients.append(one)
-    try:
-        loss.backward(one)
-    finally:
-        _unit_gradients[:] = [unit for unit in _unit_gradients if unit is not one]
+    indices = (labels != IGNORE_INDEX).nonzero().squeeze(1)
+    return vectors.index_select(1, indices), labels[indices]
 
 
 def has_kernel(linear_output: Float[Tensor, "copy token vocab"]) -> bool:
     """Whether the fused kernel supports these logits, and is worth its compilation."""
-    return (
-        kernels_enabled(linear_output.device)
-        and linear_output.size(-1) > MAX_VOCAB_WITHOUT_KERNEL
-        and linear_output.dtype != torch.float64
-    )
+    return linear_output.size(-1) > MAX_VOCAB_WITHOUT_KERNEL and linear_output.dtype != torch.float64
 
 
 def cross_entropy_with_gradient(
@@ -108,12 +105,13 @@ def cross_entropy_with_gradient(
     label_smoothing: float,
     r_drop: float,
     label_weights: LabelWeights | None = None,
+    kernels: bool = False,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "copy token vocab"]]:
     """The summed loss for the output of the head's matmul, and its gradient with respect to it, in the same dtype.
 
     In float32, and on a GPU, the gradient overwrites `linear_output`.
     """
-    if has_kernel(linear_output) and label_weights is None:
+    if kernels and has_kernel(linear_output) and label_weights is None:
         from seq2see.acceleration.fused_cross_entropy import fused_cross_entropy
 
         return fused_cross_entropy(linear_output, bias, labels, label_smoothing, r_drop)
@@ -178,13 +176,14 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         labels: Tensor,
         label_weights: Tensor | None,
         options: tuple[float, float, bool],
+        owner: ChunkedCrossEntropy,
     ) -> Tensor:
         """Loop over chunks of tokens; matmuls run in the dtype of autocast, sums in float32."""
-        label_smoothing, r_drop, needs_grad = options
+        (label_smoothing, r_drop, needs_grad), ctx.owner = options, owner
         device, (copies, tokens, _) = hidden.device.type, hidden.shape
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-        size, matrix = CHUNK_SIZE.get(device, CHUNK_SIZE["cuda"]) // copies, cast_weight(weight, low)
-        grad_sink = ctx.grad_sink = grad_sink_of(weight) if needs_grad else None
+        size, matrix = CHUNK_SIZE.get(device, CHUNK_SIZE["cuda"]) // copies, cast_weight(owner.async_grads, weight, low)
+        grad_sink = ctx.grad_sink = grad_sink_of(owner.async_grads, weight) if needs_grad else None
         grad_hidden, grad_bias = torch.empty_like(hidden), None if bias is None else torch.zeros_like(bias)
         grad_weight = (torch.empty_like if tokens else torch.zeros_like)(weight) if grad_sink is None else None
         loss = torch.zeros((), dtype=torch.promote_types(low, torch.float32), device=hidden.device)
@@ -199,7 +198,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 linear_output = torch.mm(vectors, matrix.mT, out=buffer[: len(vectors)]).unflatten(0, (copies, -1))
                 chunk_weights = None if label_weights is None else label_weights[start : start + size]
                 chunk_loss, gradient = cross_entropy_with_gradient(
-                    linear_output, bias, chunk_labels, label_smoothing, r_drop, chunk_weights
+                    linear_output, bias, chunk_labels, label_smoothing, r_drop, chunk_weights, owner.kernels
                 )
                 loss += chunk_loss
                 if needs_grad:
@@ -219,8 +218,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients of the forward pass, times the gradient of the loss unless that is the known 1."""
         gradients = ctx.saved_tensors
-        if not any(gradient is unit for unit in _unit_gradients):
+        if gradient is not ctx.owner.unit_gradient:
             if ctx.grad_sink is not None:
                 ctx.grad_sink.scale_grad(gradient)
             gradients = [None if each is None else gradient * each for each in gradients]
-        return *gradients, None, None, None
+        return *gradients, None, None, None, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -13,18 +14,14 @@ from torch.nn import functional
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from seq2see.core import devices
+from seq2see.acceleration import chunked_cross_entropy
+from seq2see.acceleration.chunked_cross_entropy import ChunkedCrossEntropy, cross_entropy_in_place
 from seq2see.core.batch import IGNORE_INDEX
-from seq2see.training import chunked_cross_entropy
-from seq2see.training.chunked_cross_entropy import (
-    chunked_loss,
-    cross_entropy_in_place,
-    plain_cross_entropy,
-    plain_r_drop,
-    run_backward,
-)
+from seq2see.training.cross_entropy import cross_entropy, r_drop_loss
 
 VOCAB, WIDTH = 11, 5
+CHUNKED = ChunkedCrossEntropy()
+chunked_loss, run_backward = CHUNKED.loss, CHUNKED.run_backward
 RULES = [(0.0, 0.0), (0.3, 0.0), (0.0, 2.5), (0.1, 1.3)]
 every_rule = pytest.mark.parametrize("label_smoothing, r_drop", RULES)
 
@@ -40,8 +37,8 @@ def case(tokens: int, copies: int = 1, dtype: torch.dtype = torch.float64, seed:
 def plain(hidden, weight, bias, labels, label_smoothing, r_drop):
     """The definition, on all logits at once."""
     logits = functional.linear(hidden, weight, bias)
-    loss = sum(plain_cross_entropy(each, labels, label_smoothing) for each in logits) / len(logits)
-    return loss + r_drop * plain_r_drop(*logits) if r_drop else loss
+    loss = sum(cross_entropy(each, labels, label_smoothing).sum() for each in logits) / len(logits)
+    return loss + r_drop * r_drop_loss(*logits) if r_drop else loss
 
 
 def gradients(loss, parts):
@@ -186,7 +183,7 @@ def test_after_the_backward_pass_no_unit_gradient_is_left_even_after_an_error():
     run_backward(loss)
     with pytest.raises(RuntimeError, match="second time"):
         run_backward(loss)
-    assert not chunked_cross_entropy._unit_gradients
+    assert CHUNKED.unit_gradient is None
 
 
 @pytest.mark.parametrize("copies, chunk", [(1, 512), (1, 3), (2, 512), (2, 6)])
@@ -222,24 +219,24 @@ def test_a_weight_that_also_is_an_embedding_learns_from_both_uses():
     table, labels = nn.Embedding(VOCAB, WIDTH).double(), torch.tensor([3, 1, 4])
     (chunked_loss(table(labels)[None], table.weight, None, labels) + 0).backward()
     actual, table.weight.grad = table.weight.grad, None
-    plain_cross_entropy(table(labels) @ table.weight.mT, labels, 0.0).backward()
+    cross_entropy(table(labels) @ table.weight.mT, labels, 0.0).sum().backward()
     assert_close(actual, table.weight.grad)
 
 
 @pytest.mark.parametrize(
-    "on_gpu, vocab, dtype, expected",
+    "vocab, dtype, expected",
     [
-        (True, 32_000, torch.bfloat16, True),
-        (True, 32_000, torch.float32, True),
-        (False, 32_000, torch.bfloat16, False),
-        (True, 32_000, torch.float64, False),
-        (True, 65, torch.bfloat16, False),
+        (32_000, torch.bfloat16, True),
+        (32_000, torch.float32, True),
+        (32_000, torch.float64, False),
+        (65, torch.bfloat16, False),
     ],
 )
-def test_the_kernel_is_for_large_vocabularies_on_a_gpu(monkeypatch, on_gpu, vocab, dtype, expected):
-    monkeypatch.setattr(devices, "TRITON", True)
-    device = SimpleNamespace(type="cuda" if on_gpu else "cpu")
-    linear_output = SimpleNamespace(device=device, size=(1, 9, vocab).__getitem__, dtype=dtype)
-    assert chunked_cross_entropy.has_kernel(linear_output) == expected
-    with devices.use_kernels(False):
-        assert not chunked_cross_entropy.has_kernel(linear_output)
+@pytest.mark.parametrize("kernels", [True, False])
+def test_the_kernel_is_for_large_vocabularies_and_runs_only_if_it_may(monkeypatch, kernels, vocab, dtype, expected):
+    calls = []
+    fake = SimpleNamespace(fused_cross_entropy=lambda *inputs: calls.append(inputs) or (torch.zeros(()), inputs[0]))
+    monkeypatch.setitem(sys.modules, "seq2see.acceleration.fused_cross_entropy", fake)
+    hidden, weight = torch.ones(1, 2, 3, dtype=dtype), torch.ones(vocab, 3, dtype=dtype)
+    ChunkedCrossEntropy(kernels).loss(hidden, weight, None, torch.tensor([1, 2]))
+    assert bool(calls) == (expected and kernels)

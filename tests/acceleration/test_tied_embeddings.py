@@ -15,17 +15,18 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from seq2see.acceleration.async_layers import cast_weight
-from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, grad_sink_of
+from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, cast_weight, grad_sink_of
+from seq2see.acceleration.bf16_weights import Bf16Weights
+from seq2see.acceleration.chunked_cross_entropy import ChunkedCrossEntropy
+from seq2see.acceleration.flat_adam import attach
+from seq2see.acceleration.swaps import Conditions, accelerate
+from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import Batch, Sequences
 from seq2see.models.build import fresh_model
 from seq2see.models.heads import MaskedLMHead, SuppressTokensHead, TiedHead, UntiedHead
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.training.averaging import ExponentialMovingAverage
-from seq2see.training.bf16_weights import Bf16Weights
-from seq2see.training.chunked_cross_entropy import chunked_loss, run_backward
-from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizer_settings import AdamW
 from seq2see.training.resume import resume, save_trainer
@@ -53,12 +54,13 @@ class LanguageModel(nn.Module):
         self.table, self.positions = nn.Embedding(words, WIDTH, padding_idx=padding), nn.Embedding(8, WIDTH)
         self.layer, self.head = nn.Linear(WIDTH, WIDTH), HEADS[head](self.table)
 
-    def loss(self, tokens: Tensor, times: float = 1.0) -> Tensor:
+    def loss(self, tokens: Tensor, times: float = 1.0, chunked: ChunkedCrossEntropy | None = None) -> Tensor:
         """Each token predicts the next one from its embedding, its position and the previous token."""
         positions = torch.arange(tokens.size(1), device=tokens.device)
         vectors = self.table(tokens) + self.positions(positions) + self.table(tokens.roll(1, 1))
         weight, bias = self.head.weight_and_bias()
-        loss = chunked_loss(self.layer(vectors).flatten(0, 1)[None], weight, bias, tokens.roll(-1, 1).flatten())
+        chunked = chunked or ChunkedCrossEntropy()
+        loss = chunked.loss(self.layer(vectors).flatten(0, 1)[None], weight, bias, tokens.roll(-1, 1).flatten())
         return loss if times == 1 else times * loss
 
 
@@ -66,9 +68,10 @@ def learn(
     model: LanguageModel, bf16_weights: Bf16Weights, batches: list[Tensor], times: float = 1.0
 ) -> dict[str, Tensor]:
     """The gradients of a few micro-batches, from `grad` or from the flat gradient."""
+    chunked = ChunkedCrossEntropy(async_grads=bf16_weights.async_grads)
     for tokens in batches:
         with bf16_weights.activate(), torch.autocast(tokens.device.type, dtype=LOW):
-            run_backward(model.loss(tokens, times))
+            chunked.run_backward(model.loss(tokens, times, chunked))
     grads = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
     assert bf16_weights.gradient is None or not grads.keys() & bf16_weights.weights.keys()  # or two updates
     return grads | ({} if bf16_weights.gradient is None else bf16_weights.unflatten(bf16_weights.gradient))
@@ -95,14 +98,15 @@ def random_tokens(count: int, device: str = "cpu") -> list[Tensor]:
 def test_lookups_read_the_weight_and_the_head_its_copy():
     model = LanguageModel()
     bf16_weights, weight = Bf16Weights(model), model.table.weight
+    async_grads = bf16_weights.async_grads
     with bf16_weights.activate():
         assert model.table.weight is weight is model.head.weight_and_bias()[0]
         assert torch.equal(model.table(torch.tensor([5])), weight[[5]])
-        assert cast_weight(weight, LOW) is bf16_weights.copies["table.weight"]
-        assert cast_weight(weight, torch.float64).dtype == torch.float64
-        assert cast_weight(model.positions.weight, LOW).data_ptr() != bf16_weights.flat_bf16.data_ptr()
-    assert torch.equal(cast_weight(weight, LOW), weight.bfloat16())
-    assert cast_weight(weight, LOW) is not bf16_weights.copies["table.weight"]
+        assert cast_weight(async_grads, weight, LOW) is bf16_weights.copies["table.weight"]
+        assert cast_weight(async_grads, weight, torch.float64).dtype == torch.float64
+        assert cast_weight(async_grads, model.positions.weight, LOW).data_ptr() != bf16_weights.flat_bf16.data_ptr()
+    assert torch.equal(cast_weight(async_grads, weight, LOW), weight.bfloat16())
+    assert cast_weight(async_grads, weight, LOW) is not bf16_weights.copies["table.weight"]
 
 
 def test_the_loss_is_that_of_the_copy():
@@ -111,7 +115,7 @@ def test_the_loss_is_that_of_the_copy():
     bf16_weights.fused = True  # so that the copy is not refreshed
     bf16_weights.copies["table.weight"].detach().zero_()
     with bf16_weights.activate(), torch.autocast("cpu", dtype=LOW):
-        loss = model.loss(tokens).detach()
+        loss = model.loss(tokens, 1.0, ChunkedCrossEntropy(async_grads=bf16_weights.async_grads)).detach()
     assert float(loss) == pytest.approx(24 * math.log(WORDS), rel=1e-5)
 
 
@@ -151,7 +155,7 @@ def test_rows_are_added_in_bf16_whichever_use_comes_first(first):
     grad, hidden, rows = draw(5, WORDS).to(LOW), draw(5, WIDTH).to(LOW), draw(6, WIDTH)
     tokens, target = torch.tensor([3, 3, 9, 0, 3, 23], device=KERNELS), draw(WORDS, WIDTH).to(LOW).fill_(torch.nan)
     with async_grads.activate([], {id(table.weight): target}):
-        grad_sink = grad_sink_of(table.weight)
+        grad_sink = grad_sink_of(async_grads, table.weight)
         uses = [
             lambda: grad_sink.weight_grad(grad, hidden),
             lambda: grad_sink.embedding_grad(rows, tokens, WORDS, sort_tokens(tokens)),
@@ -168,8 +172,8 @@ def test_gradients_of_autograd_for_an_embedding_are_added(fused):
     """Lookups in an embedding with padding are left to autograd, and so is a head that computes all logits."""
 
     class AllLogits(LanguageModel):
-        def loss(self, tokens: Tensor, times: float = 1.0) -> Tensor:
-            return super().loss(tokens, times) + 0.1 * self.head(self.positions.weight).float().square().sum()
+        def loss(self, tokens: Tensor, times: float = 1.0, chunked: ChunkedCrossEntropy | None = None) -> Tensor:
+            return super().loss(tokens, times, chunked) + 0.1 * self.head(self.positions.weight).float().square().sum()
 
     model, batches = AllLogits(padding=0), random_tokens(2)
     expected = exact(model, batches)
@@ -216,7 +220,7 @@ def batch_at(step: int) -> Batch:
     return Batch(None, Sequences(rows[:, :-1], torch.full((16,), 9)), rows[:, 1:], starts)
 
 
-def trainer(kind: str, **changes) -> Trainer:
+def trainer(kind: str, **changes) -> AcceleratedTrainer:
     """A small GPT; `kind` is a precision, or "fused" or "single" for bf16 copies and the way Adam updates them."""
     stack = TransformerSettings(width=WIDTH, depth=1, heads=2, dropout=0.0)
     settings = ModelSettings(target=TextTarget(embedding=TokenEmbeddingSettings(positions="learned")), decoder=stack)
@@ -224,17 +228,19 @@ def trainer(kind: str, **changes) -> Trainer:
     common = {"steps": 30, "learning_rate": 1e-2, "schedule": Constant(), "optimizer": AdamW(weight_decay=0.1)}
     common["precision"] = "float32" if kind == "float32" else "bf16"
     device = torch.device(KERNELS if kind == "fused" else "cpu")
-    one = Trainer(model, NextToken(), Training(**common | changes), device)
-    one._run_step = one._step  # without a CUDA graph, which calls no Python
+    one = AcceleratedTrainer(model, NextToken(), Training(**common | changes), device)
+    one._run_step = super(AcceleratedTrainer, one).run_step  # without a CUDA graph, which calls no Python
     if kind in ("fused", "single") and one.bf16_weights is None:  # on a GPU the trainer creates them
         one.bf16_weights = Bf16Weights(model)
         one.optimizer.learning_rate = one.optimizer.learning_rate.float()  # kernels read float32
         if kind == "fused":
-            one.optimizer.attach(one.bf16_weights)
+            attach(one.optimizer, one.bf16_weights)
+        one.cross_entropy = ChunkedCrossEntropy(async_grads=one.bf16_weights.async_grads)
+        accelerate(model, Conditions("cpu", True, "bf16"), one.bf16_weights.async_grads)
     return one
 
 
-def train(one: Trainer, steps: int) -> list[dict[str, float]]:
+def train(one: AcceleratedTrainer, steps: int) -> list[dict[str, float]]:
     metrics = []
     for _ in range(steps):
         if one.bf16_weights:
@@ -293,8 +299,9 @@ def test_a_resumed_training_continues_as_if_nothing_had_happened(kind, tmp_path:
 def test_the_copy_of_an_embedding_follows_every_change_of_the_weight():
     one = trainer("fused")
     copied, copies = one.bf16_weights.copies["target.table.weight"], []
+    async_grads = one.bf16_weights.async_grads
     one.model.target.register_forward_hook(
-        lambda *_: copies.append(cast_weight(one.model.head.weight_and_bias()[0], LOW).clone())
+        lambda *_: copies.append(cast_weight(async_grads, one.model.head.weight_and_bias()[0], LOW).clone())
     )
     one.train_step(batch_at(1))
     assert_close(copied.float(), one.weights["target.table.weight"], rtol=2**-7, atol=0)  # rounded down

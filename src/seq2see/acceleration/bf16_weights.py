@@ -49,7 +49,7 @@ class Bf16Weights:
     gradients are computed on a side stream (acceleration/async_weight_grad.py).
     """
 
-    def __init__(self, model: nn.Module, compiled: bool = False):
+    def __init__(self, model: nn.Module, compiled: bool = False, kernels: bool = False):
         layers = [layer for layer in model.modules() if isinstance(layer, COPIED_LAYER)]
         replaced = {id(weight) for layer in layers for weight in layer.parameters(recurse=False)}
         # The copy of a tied embedding is read through AsyncWeightGrads, which compiled blocks do not use.
@@ -78,7 +78,7 @@ class Bf16Weights:
         self.uncopied = {id(weight): weight for weight in uncopied}
         # A compiled block is one autograd node, so no weight gradient can be taken out of it.
         table_copies = {id(table): self.copies[name] for name, table in tables.items()}
-        self.async_grads = None if compiled else AsyncWeightGrads(self.master.device, table_copies)
+        self.async_grads = None if compiled else AsyncWeightGrads(self.master.device, table_copies, kernels)
         # A layer with a weight that is not copied keeps all its weights.
         names = {id(weight) for weight in self.weights.values()}
         copied_layers = [

@@ -1,0 +1,231 @@
+"""The table of fast layers, and the functions that put them in place of the textbook's, from outside.
+
+A swap replaces the class of a module by a subclass that computes the same with fewer or faster operations. Weights,
+names and hooks of the module stay. Each swap names the definition that it must equal, the test that compares both, and
+the benchmark that shows its gain. Which swaps apply is a function of device, precision and settings, and never of a
+measured time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from torch import nn
+
+from seq2see.acceleration.async_weight_grad import AsyncWeightGrads
+from seq2see.acceleration.attention import FusedCrossAttention, FusedGroupedSelfAttention, FusedSelfAttention
+from seq2see.acceleration.layers import (
+    ChannelsLastConv2d,
+    FastDropout,
+    FastDropPath,
+    FastVariationalDropout,
+    FusedFeedForward,
+    FusedGatedFeedForward,
+    FusedGeluFeedForward,
+    FusedGeluTanhFeedForward,
+    FusedRotaryPositions,
+    UnsynchronizedNgramEmbedding,
+)
+from seq2see.acceleration.residual import (
+    FusedPostNorm,
+    FusedPreNorm,
+    PrecomputedLayerNorm,
+    PrecomputedRMSNorm,
+    has_kernel,
+    link_residuals,
+)
+from seq2see.acceleration.stacks import (
+    UnpaddedGPTDecoder,
+    UnpaddedTransformerDecoder,
+    UnpaddedTransformerEncoder,
+)
+from seq2see.acceleration.switch import plain_only
+from seq2see.core.plain_class import plain_class
+from seq2see.layers.resnet import ConvolutionalStem, ResNet, ResNetStem
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What decides which swaps apply."""
+
+    device: str
+    """The type of the device: "cpu" or "cuda"."""
+    training: bool = False
+    """Whether the model is trained, and not only used."""
+    precision: str = "float32"
+    """The precision of training."""
+    kernels: bool = False
+    """Whether our own kernels may run: they are installed and not switched off."""
+
+    @property
+    def fused_training(self) -> bool:
+        """Whether our own kernels for bf16 training apply."""
+        return self.training and self.kernels and self.precision == "bf16"
+
+
+@dataclass(frozen=True)
+class Swap:
+    """One entry of the table: fast classes of one idea, each in place of the class that it names as `plain`."""
+
+    name: str
+    fast: tuple[type[nn.Module], ...]
+    where: str
+    """The conditions in words."""
+    applies: Callable[[Conditions], bool]
+    test: str
+    """The test that compares the fast with the plain class."""
+    benchmark: str
+    """The benchmark that measures its gain."""
+    supports: Callable[[nn.Module], bool] = lambda module: True
+    """Whether a module of the plain class is supported."""
+
+    @property
+    def classes(self) -> dict[type[nn.Module], type[nn.Module]]:
+        """The fast class of each plain class."""
+        return {each.plain: each for each in self.fast}  # type: ignore[attr-defined]
+
+
+SWAPS = (
+    Swap(
+        "fused-attention",
+        (FusedSelfAttention, FusedGroupedSelfAttention, FusedCrossAttention),
+        "everywhere",
+        lambda conditions: True,
+        "tests/acceleration/test_attention.py",
+        "train_cpu.py, decode_cpu.py, train_gpu.py",
+    ),
+    Swap(
+        "no-padding",
+        (UnpaddedTransformerEncoder, UnpaddedGPTDecoder, UnpaddedTransformerDecoder),
+        "everywhere; rows are unpadded on a CPU",
+        lambda conditions: True,
+        "tests/acceleration/test_stacks.py",
+        "train_cpu.py",
+    ),
+    Swap(
+        "rotary-positions",
+        (FusedRotaryPositions,),
+        "everywhere",
+        lambda conditions: True,
+        "tests/acceleration/test_layers.py",
+        "gpt2_gpu.py",
+    ),
+    Swap(
+        "dropout",
+        (FastDropout, FastVariationalDropout, FastDropPath),
+        "training",
+        lambda conditions: conditions.training,
+        "tests/acceleration/test_layers.py",
+        "train_cpu.py",
+    ),
+    Swap(
+        "gated-feed-forward",
+        (FusedGatedFeedForward,),
+        "training",
+        lambda conditions: conditions.training,
+        "tests/acceleration/test_layers.py",
+        "gpt2_gpu.py",
+    ),
+    Swap(
+        "channels-last",
+        (ChannelsLastConv2d,),
+        "convolutions of a ResNet on a GPU",
+        lambda conditions: conditions.device == "cuda",
+        "tests/acceleration/test_layers.py",
+        "images.py",
+    ),
+    Swap(
+        "no-word-count",
+        (UnsynchronizedNgramEmbedding,),
+        "a GPU",
+        lambda conditions: conditions.device == "cuda",
+        "tests/acceleration/test_layers.py",
+        "texts.py",
+    ),
+    Swap(
+        "fused-feed-forward",
+        (FusedFeedForward, FusedGeluFeedForward, FusedGeluTanhFeedForward),
+        "training in bf16 on a GPU",
+        lambda conditions: conditions.fused_training,
+        "tests/acceleration/test_fused_feed_forward.py",
+        "train_gpu.py",
+    ),
+    Swap(
+        "fused-residual",
+        (FusedPostNorm, FusedPreNorm),
+        "training in bf16 on a GPU; layer norm or RMS norm",
+        lambda conditions: conditions.fused_training,
+        "tests/acceleration/test_add_norm.py",
+        "train_gpu.py",
+        has_kernel,
+    ),
+    Swap(
+        "precomputed-norm",
+        (PrecomputedLayerNorm, PrecomputedRMSNorm),
+        "training in bf16 on a GPU; the norms of a pre-norm stack",
+        lambda conditions: conditions.fused_training,
+        "tests/acceleration/test_add_norm.py",
+        "train_gpu.py",
+        has_kernel,
+    ),
+)
+"""Every swap of layers, in the order of this list. What is not a layer has a module of its own: the loss, the
+optimizer, the whole step as a CUDA graph (`trainer.py`), and decoding."""
+
+
+def accelerate(
+    model: nn.Module,
+    conditions: Conditions,
+    async_grads: AsyncWeightGrads | None = None,
+    without: Iterable[str] = (),
+) -> nn.Module:
+    """Replace the classes of a model's modules by fast ones; `without` names swaps that are left out.
+
+    Calling it again, with other conditions, replaces the swaps of the first call.
+    """
+    restore(model)
+    if plain_only():
+        return model
+    omitted = frozenset(without)
+    for swap in SWAPS:
+        if swap.name not in omitted and swap.applies(conditions):
+            for module in _modules_of(model, swap):
+                module.__class__ = swap.classes[type(module)]
+    for module in model.modules():
+        if hasattr(type(module), "async_grads"):
+            module.async_grads = async_grads  # type: ignore[assignment]
+        if hasattr(type(module), "short_kernels"):
+            module.short_kernels = conditions.fused_training and "short-attention" not in omitted  # type: ignore
+    link_residuals(model)
+    return model
+
+
+def _modules_of(model: nn.Module, swap: Swap) -> Iterator[nn.Module]:
+    """The modules whose class a swap replaces."""
+    convolutional = (ResNet, ResNetStem, ConvolutionalStem)
+    parts = model.modules()
+    if ChannelsLastConv2d in swap.fast:  # other convolutions, such as those of texts, keep their format
+        parts = (part for each in model.modules() if isinstance(each, convolutional) for part in each.modules())
+    return (each for each in parts if type(each) in swap.classes and swap.supports(each))
+
+
+def restore(model: nn.Module) -> nn.Module:
+    """Give every module its textbook class again."""
+    for module in model.modules():
+        plain = plain_class(module)
+        if plain is not type(module):
+            for name in ("async_grads", "short_kernels", "after", "norm_after", "duplicate", "precomputed"):
+                module.__dict__.pop(name, None)
+            module.__class__ = plain
+    return model
+
+
+@contextmanager
+def accelerated(model: nn.Module, conditions: Conditions, without: Iterable[str] = ()) -> Iterator[nn.Module]:
+    """The model with fast layers inside this context, and with the textbook's again after it."""
+    try:
+        yield accelerate(model, conditions, without=without)
+    finally:
+        restore(model)

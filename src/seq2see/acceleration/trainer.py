@@ -1,0 +1,126 @@
+"""The training step, accelerated: fast layers and loss, bf16 copies of weights, asynchronous gradients, CUDA graphs.
+
+The definition is `Trainer` of training/loop.py, whose step is read from top to bottom. `AcceleratedTrainer` overrides
+the parts that have a faster form; on a CPU in float32 both have equal losses up to rounding
+(tests/acceleration/test_accelerated_trainer.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from seq2see.acceleration.bf16_weights import Bf16Weights
+from seq2see.acceleration.chunked_cross_entropy import ChunkedCrossEntropy
+from seq2see.acceleration.cuda_graphs import GraphedCallable, compile_blocks
+from seq2see.acceleration.flat_adam import attach
+from seq2see.acceleration.onednn_linear import linear_layers, use_onednn
+from seq2see.acceleration.support import TRITON
+from seq2see.acceleration.swaps import Conditions, accelerate
+from seq2see.core.batch import Batch
+from seq2see.core.devices import autocast
+from seq2see.training.loop import Trainer
+from seq2see.training.muon import MuonOptimizer
+from seq2see.training.objectives import Objective
+from seq2see.training.optimizers import gradients_of
+from seq2see.training.scheduled_sampling import TeacherForcing
+from seq2see.training.settings import Training
+
+MAX_PENDING_STEPS = 50
+"""On a GPU, the maximum number of enqueued steps whose metrics have not been fetched."""
+
+
+class AcceleratedTrainer(Trainer):
+    """`Trainer`, as fast as device, precision and settings allow; `without` names parts that stay plain."""
+
+    cross_entropy: ChunkedCrossEntropy
+
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        settings: Training,
+        device: torch.device,
+        without: Iterable[str] = (),
+    ):
+        super().__init__(model, objective, settings, device)
+        self.without = frozenset(without)
+        on_gpu, in_bf16 = device.type == "cuda", settings.precision == "bf16"
+        self.kernels = settings.custom_kernels and on_gpu and TRITON
+        self.compiled = settings.compile and on_gpu
+        self.bf16_weights = Bf16Weights(model, self.compiled, self.kernels) if on_gpu and in_bf16 else None
+        async_grads = self.bf16_weights.async_grads if self.bf16_weights else None
+        if self.bf16_weights and settings.custom_kernels and "flat-adam" not in self.without:
+            attach(self.optimizer, self.bf16_weights)
+        if isinstance(self.optimizer, MuonOptimizer) and on_gpu:
+            self.optimizer.dtype = torch.bfloat16
+        self.cross_entropy = ChunkedCrossEntropy(
+            self.kernels and "fused-cross-entropy" not in self.without, async_grads
+        )
+        conditions = Conditions(device.type, True, settings.precision, self.kernels)
+        accelerate(model, conditions, async_grads, self.without)
+        prefers_onednn = settings.custom_kernels and not (on_gpu or in_bf16) and "onednn-linear" not in self.without
+        self.cpu_linears = linear_layers(model) if prefers_onednn else []
+        if self.compiled:
+            compile_blocks(self.model)
+        if on_gpu:
+            self.max_pending_steps = MAX_PENDING_STEPS
+        # Scheduled sampling decodes token by token before the pass, and a CUDA graph cannot capture that.
+        use_graph = on_gpu and isinstance(objective.feeding, TeacherForcing) and "cuda-graph" not in self.without
+        self._run_step = GraphedCallable(super().run_step, self._warmup) if use_graph else super().run_step
+
+    def run_step(self, batch: Batch) -> Float[Tensor, "metrics"]:
+        """The step, on a GPU as one CUDA graph."""
+        if self.bf16_weights:
+            self.bf16_weights.refresh_if_modified()
+        return self._run_step(batch)
+
+    def forward_backward(self, micro_batch: Batch) -> Float[Tensor, ""]:
+        """Accumulate the gradient of the summed loss of a micro-batch, and return this loss."""
+        with self.bf16_weights.activate() if self.bf16_weights else use_onednn(self.cpu_linears):
+            with autocast(self.device, self.settings.precision):
+                loss = self.loss(micro_batch)
+            self.cross_entropy.run_backward(loss)
+        return loss.detach()
+
+    def total_grad_norm(self) -> Float[Tensor, ""]:
+        """‖g‖ over the gradients of all weights together; the norm of a bf16 gradient is computed in float32."""
+        flat = self.bf16_weights.gradient if self.bf16_weights else None
+        gradients = gradients_of(self.weights) + ([] if flat is None else [flat])
+        full_precision = [each for each in gradients if each.dtype != torch.bfloat16]
+        norms = [nn.utils.get_total_norm(full_precision, foreach=True)] if full_precision else []
+        if len(full_precision) == len(gradients):
+            return norms[0]
+        bf16 = [each for each in gradients if each.dtype == torch.bfloat16]
+        norms += [torch.linalg.vector_norm(each, dtype=torch.float32) for each in bf16]
+        return torch.linalg.vector_norm(torch.stack(norms))
+
+    @contextlib.contextmanager
+    def _warmup(self) -> Iterator[None]:
+        """The context of warm-up runs of a CUDA graph: weights, averages, buffers and carried states do not change."""
+        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
+        lerp_weight = self.lerp_weight.clone()
+        self.found_inf.fill_(1)
+        self.lerp_weight.zero_()
+        try:
+            with self.carried_state.preserve():
+                yield
+        finally:
+            self.found_inf.zero_()
+            self.lerp_weight.copy_(lerp_weight)
+            for buffer, before in buffers:
+                buffer.copy_(before)
+            self.optimizer.zero_grad()
+
+    @contextlib.contextmanager
+    def evaluation_model(self) -> Iterator[nn.Module]:
+        """The model in eval mode, with the averaged weights if there are any."""
+        # Compiled code serves the few shapes of training batches; other shapes would be compiled again.
+        # Without compilation, `set_stance` would only import torch's compiler.
+        stance = torch.compiler.set_stance("force_eager") if self.compiled else contextlib.nullcontext()
+        with super().evaluation_model() as model, stance:
+            yield model
