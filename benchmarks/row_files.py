@@ -68,7 +68,9 @@ class Row:
 
 def make_row(request: Row, out: Path) -> Row:
     """Train the recipe of a request (unless a finished run exists) and score it; returns the completed row."""
-    chosen = resolve(request.recipe, [], {**request.overrides, "training.seed": request.seed})
+    chosen = resolve(request.recipe, [], request.overrides)
+    if "training" in type(chosen).model_fields:  # an n-gram model is counted: nothing is random
+        chosen = chosen.with_(**{"training.seed": request.seed})
     run = RunFolder(out / "runs" / request.name)
     if not (run.finished and run.recipe() == chosen):
         began = time.monotonic()

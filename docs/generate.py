@@ -21,7 +21,7 @@ from pydantic_core import PydanticUndefined
 from seq2see.core.settings import Settings, choices, descriptions, walk
 from seq2see.recipes.registry import RECIPES
 from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import TASKS
+from seq2see.tasks.registry import task_named
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -122,7 +122,7 @@ def _setting_paths() -> dict[type[Settings], list[str]]:
             for option in choices(field.annotation):
                 visit(option, f"{path}.{name}" if path else name)
 
-    recipes = [TASKS[name].recipe for name in dict.fromkeys(make().task for make in RECIPES.values())]
+    recipes = [task_named(name).recipe for name in dict.fromkeys(make().task for make in RECIPES.values())]
     for cls in recipes:
         paths_of[cls] = []
     for cls in recipes:

@@ -9,10 +9,9 @@ import pytest
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
 from seq2see.explorer.views.mistakes import row_fields, without_paths
-from seq2see.models.image_settings import ImageSource
-from seq2see.models.settings import ImageLabel, Label, Tags
 from seq2see.runs.evaluated_rows import SORT_KEYS, confusion, evaluated_rows, filter_rows, splits
 from seq2see.runs.run_folder import RunFolder
+from seq2see.tasks.registry import task_named
 
 TEXTS = """source\treference\toutput\tchrf\tscore
 我有一支笔\tI have a pen\tI have a pen\t100.00\t-0.1000
@@ -31,9 +30,8 @@ saws saw\tsaws/NOUN saw/VERB\tsaws/NOUN saw/VERB\t0.9000
 """
 
 
-def model_of(target, *labels, source=None):
-    config = SimpleNamespace(model=SimpleNamespace(target=target, source=source))
-    return SimpleNamespace(config=config, tokenizers=SimpleNamespace(labels=labels, source=Letters()))
+def model_of(task, *labels):
+    return SimpleNamespace(task=task_named(task), tokenizers=SimpleNamespace(labels=labels, source=Letters()))
 
 
 class Letters:
@@ -49,7 +47,7 @@ class Letters:
         return "".join(" ab"[number] for number in ids)
 
 
-LABEL, TAG = model_of(Label(), "neg", "pos"), model_of(Tags(), "NOUN", "PRON", "VERB")
+LABEL, TAG = model_of("classify-text", "neg", "pos"), model_of("tag", "NOUN", "PRON", "VERB")
 
 
 @pytest.fixture
@@ -123,7 +121,7 @@ def test_an_image_is_named_by_its_folder_and_file_without_its_path(run):
     line = f"{run.path}/photos/cat/3.png\tneg\tpos\t0.9000\n"
     write_text(run.evaluation / "test-predictions.tsv", f"text\tlabel\tanswer\tprobability\n{line}")
     (run.evaluation / "test.tsv").unlink()
-    model = model_of(ImageLabel(), "neg", "pos", source=ImageSource())
+    model = model_of("classify-image", "neg", "pos")
     (row,) = without_paths(evaluated_rows(run, model, "test"), model)
     assert row.text == "cat/3.png"
 

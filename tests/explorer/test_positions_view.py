@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from text_models import SOURCE, STACK, text_model
+from text_models import SOURCE, text_model
 
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
@@ -16,7 +16,6 @@ from seq2see.explorer.schemas import RunRequest
 from seq2see.explorer.views import positions
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.layers.positions import SinusoidalPositions
-from seq2see.models.settings import ModelSettings, Tags, Text
 from seq2see.runs.reordering import full_order
 
 NAMES = {"r1": "transformer", "r2": "rnn", "r3": "gpt", "r4": "bert"}
@@ -105,8 +104,7 @@ def test_special_tokens_do_not_move_and_orders_are_complete():
 
 
 def test_the_tokens_of_a_tagger_cannot_be_reordered():
-    settings = ModelSettings(source=Text(), encoder=STACK, target=Tags())
     run = OpenRun("r1", "tagger", None, Path("tagger"))
-    run.__dict__["model"] = SimpleNamespace(config=SimpleNamespace(model=settings))
+    run.__dict__["model"] = SimpleNamespace(config=SimpleNamespace(task="tag"))
     with pytest.raises(UserError, match="tags words"):
         positions.predict_reordered(Workspace({"r1": run}), positions.ReorderRequest(run="r1", text=SOURCE))

@@ -47,8 +47,8 @@ class TestRuns:
         assert [run["id"] for run in runs] == [f"r{number}" for number in range(1, 13)]
         families = ["transformer", "recurrent", "gpt", "bert", "vit", "transformer", "transformer", "vit", "caption"]
         families += ["recurrent", "video", "recurrent"]
-        tasks = ["translate", "translate", "write", "fill", "classify", "translate", "translate", "classify", "caption"]
-        tasks += ["forecast", "caption", "forecast"]
+        tasks = ["translate", "translate", "write", "fill", "classify-image", "translate", "translate"]
+        tasks += ["classify-image", "caption", "forecast", "caption-video", "forecast"]
         assert [run["family"] for run in runs] == families
         assert [run["task"] for run in runs] == tasks
         assert [run["id"] for run in runs if not run["ready"]] == ["r6"]
@@ -241,17 +241,17 @@ class TestCapabilities:
     def test_an_unfinished_run_has_only_its_curves(self, client):
         runs = {run["id"]: run["capabilities"] for run in client.send("GET", "/api/runs").json()["runs"]}
         assert runs["r6"] == ["curves"]
-        assert runs["r1"] == ["text", "embeddings", "attention", "decode"]
-        assert runs["r2"] == ["text", "embeddings", "attention", "recurrent", "decode"]
+        assert runs["r1"] == ["text", "embeddings", "attention", "target", "decode"]
+        assert runs["r2"] == ["text", "embeddings", "attention", "recurrent", "target", "decode"]
         assert runs["r5"] == ["images", "attention"]
-        assert runs["r7"] == ["curves", "text", "embeddings", "attention", "decode", "evaluation"]
+        assert runs["r7"] == ["curves", "text", "embeddings", "attention", "target", "decode", "evaluation"]
 
     def test_an_ensemble_has_neither_attention_nor_embeddings(self):
         opened = workspace()
         model = copy(text_model("transformer"))
         model.config = model.config.model_copy(update={"members": (model.config.model,)})
         opened.run("r1").model = model
-        assert capabilities_of(opened.run("r1")) == ["text", "decode"]
+        assert capabilities_of(opened.run("r1")) == ["text", "target", "decode"]
 
 
 def test_nagles_algorithm_is_disabled():

@@ -48,7 +48,7 @@ def modules() -> list[Module]:
 @cache
 def project_files() -> list[Path]:
     """Every text file that belongs to the project, built and cached things left out."""
-    found = [path for path in ROOT.iterdir() if path.is_file()]
+    found = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]
     for folder in FOLDERS:
         found += [path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     return sorted(path for path in found if path.suffix in TEXTS)

@@ -15,7 +15,7 @@ from source_tree import PACKAGE, ROOT, Module, defined_names, modules, project_f
 
 from seq2see.core.settings import choices
 from seq2see.recipes.registry import RECIPES
-from seq2see.tasks.registry import TASKS
+from seq2see.tasks.registry import TASKS, task_named
 
 ENGLISH, CHINESE = (tables(ROOT / "docs" / f"glossary{ending}") for ending in (".md", ".zh.md"))
 *SUBJECTS, UNUSED = ENGLISH
@@ -111,7 +111,7 @@ def test_no_name_in_the_source_is_a_banned_one():
 
 def test_no_setting_recipe_or_file_has_a_banned_name():
     files = [path.relative_to(PACKAGE).as_posix() for path in project_files() if path.is_relative_to(PACKAGE)]
-    settings = {path for task in TASKS.values() for path in settings_of(task.recipe)}
+    settings = {path for name in TASKS for path in settings_of(task_named(name).recipe)}
     wrong = [name for name in (*sorted(settings), *RECIPES, *files) if is_banned(name)]
     assert not wrong, "docs/glossary.md says how to write these:\n" + "\n".join(wrong)
 

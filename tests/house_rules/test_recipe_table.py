@@ -9,7 +9,7 @@ import pytest
 from seq2see.core.settings import Settings, choices, descriptions, walk
 from seq2see.recipes.registry import RECIPES, recipe
 from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import TASKS, recipe_from_tree
+from seq2see.tasks.registry import recipe_from_tree, task_named
 
 # Settings that no built-in recipe changes, and yet are there. Paths are `Class.setting`.
 EXCUSED = {
@@ -82,7 +82,8 @@ def test_every_setting_of_a_recipe_is_explained(name):
     assert not silent
 
 
-RECIPE_TYPES: list[type[Recipe]] = [TASKS[name].recipe for name in sorted({make().task for make in RECIPES.values()})]
+TASK_NAMES = sorted({make().task for make in RECIPES.values()})
+RECIPE_TYPES: list[type[Recipe]] = [task_named(name).recipe for name in TASK_NAMES]
 
 
 def settings_classes(*classes: type[Settings]) -> set[type[Settings]]:

@@ -17,13 +17,12 @@ from seq2see.core.batch import Batch, Sequences, WordSequences
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS, Characters, add_mask_token
 from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
-from seq2see.decoding.settings import Decoding
 from seq2see.interop.formats import FORMATS
 from seq2see.interop.hugging_face_encoders import bert_layout, write_bert
 from seq2see.models.build import fresh_model
 from seq2see.recipes.registry import recipe
 from seq2see.runs.load import load, open_model, read_model
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
+from seq2see.tasks.model_folder import Candidates, ModelConfig, StoredModel
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.registry import pretrained_task
 
@@ -57,7 +56,7 @@ def random_encoder_model(case: str, kind: str = "bpe") -> StoredModel:
         for weight in module.parameters():
             weight += 0.2 * torch.randn(weight.shape, generator=random)
     config = ModelConfig(
-        task=pretrained_task(settings), name=case, step=1, model=settings, decoding=Decoding(max_new_tokens=1, top_k=5)
+        task=pretrained_task(settings), name=case, step=1, model=settings, prediction=Candidates(top_k=5)
     )
     return StoredModel(config, module.eval(), tokenizers)
 

@@ -23,7 +23,7 @@ from seq2see.metrics.perplexity import Perplexity
 from seq2see.runs import evaluate
 from seq2see.runs.evaluate import evaluate_texts
 from seq2see.runs.load import load, read_model
-from seq2see.tasks import teacher_forcing
+from seq2see.tasks import generative, teacher_forcing
 from seq2see.tasks.model_folder import fingerprint_of, write_model
 from seq2see.tasks.tracing import TextAttention
 
@@ -362,7 +362,7 @@ class TestEval:
     def test_token_accuracy_is_in_per_cent(self, gpt2, tmp_path, monkeypatch):
         (tmp_path / "book.txt").write_text("the cat sat\n", encoding="utf-8")
         found = Perplexity(2.0, 4, "token", 12), Accuracy(1, 4)
-        monkeypatch.setattr(evaluate, "evaluate_teacher_forced", lambda module, texts, watch: found)
+        monkeypatch.setattr(generative, "evaluate_teacher_forced", lambda module, texts, watch: found)
         assert evaluate_texts(load(gpt2), [tmp_path / "book.txt"])["perplexity"]["token_accuracy"] == 25
 
     def test_a_window_is_no_wider_than_memory_allows(self, gpt2, tmp_path, monkeypatch):
@@ -370,7 +370,7 @@ class TestEval:
         monkeypatch.setattr(evaluate, "MAX_WINDOW", 5)
         widths = []
         monkeypatch.setattr(
-            evaluate, "evaluate_teacher_forced", lambda module, texts, watch: widths.append(texts.width) or 1 / 0
+            generative, "evaluate_teacher_forced", lambda module, texts, watch: widths.append(texts.width) or 1 / 0
         )
         with pytest.raises(ZeroDivisionError):
             evaluate_texts(load(gpt2), [tmp_path / "book.txt"])

@@ -39,7 +39,7 @@ def prepared(recipe: Recipe) -> PreparedData:
 
 
 def bpe_dropout_pairs(recipe: Recipe, pairs: PairDataset) -> BPEDropoutDataset:
-    tokenizers = {name: recipe.slot(name).tokenizer for name in ("source", "target")}
+    tokenizers = {name: getattr(recipe.slot(name), "tokenizer", None) for name in ("source", "target")}
     dropouts = {name: getattr(each, "dropout", 0.0) for name, each in tokenizers.items()}
     return BPEDropoutDataset(pairs, dropouts, recipe.training.seed, packed=recipe.training.batches == "packed")
 

@@ -101,5 +101,5 @@ def test_a_pretrained_tokenizer_without_its_weights_is_refused(labeled, tmp_path
 
 
 def test_an_embedding_model_cannot_be_trained(labeled):
-    with pytest.raises(UserError, match="not trained by recipes"):
+    with pytest.raises(UserError, match=r"'target\.kind' cannot be 'embedding'"):
         resolve("classify-text", [labeled], {"target.kind": "embedding"})

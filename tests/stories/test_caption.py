@@ -208,7 +208,7 @@ def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path, listed: Path):
     [
         ({"augmentation.mixup": 0.5}, "mixed images have no caption"),
         ({"target.vocabulary": "shared"}, "images have no vocabulary that could be shared"),
-        ({"target": {"kind": "label"}}, "go together"),
+        ({"target": {"kind": "label"}}, "'target.kind' cannot be 'label'.*'text'"),
     ],
 )
 def test_incompatible_settings_are_refused(changes, message):

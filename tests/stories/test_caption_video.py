@@ -111,10 +111,10 @@ def test_a_dry_run_shows_the_size_of_videos():
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"augmentation": {"shift": 1}}, "videos have no augmentation"),
-        ({"corpus": {"kind": "shapes"}}, "goes with source.kind=image"),
-        ({"source": {"kind": "image"}}, "goes with source.kind=video"),
-        ({"encoder": {"kind": "transformer"}}, "source.kind=video needs encoder.kind=recurrent"),
+        ({"augmentation": {"shift": 1}}, "no setting 'augmentation'"),
+        ({"corpus": {"kind": "shapes"}}, "'shapes'.* does not match .*'moving-shapes', 'captioned-videos'"),
+        ({"source": {"kind": "image"}}, "'source.kind' cannot be 'image'.*'video'"),
+        ({"encoder": {"kind": "transformer"}}, "'encoder.kind' cannot be 'transformer'.*'recurrent'"),
     ],
 )
 def test_incompatible_settings_are_refused(changes, message):

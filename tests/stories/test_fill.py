@@ -239,10 +239,11 @@ def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
     "changes, message",
     [
         ({"training.batches": "packed"}, "running text"),
-        ({"metrics": ["bleu"]}, "running text"),
+        ({"metrics": ["bleu"]}, "no setting 'metrics'"),
         ({"source.tokenizer.dropout": 0.1}, "source.tokenizer.dropout=0"),
-        ({"objective.kind": "next-token"}, "goes with objective.kind=masked-token"),
-        ({"decoder.kind": "transformer"}, r"has no \[decoder\]"),
+        ({"objective.kind": "masked-token-next-sentence"}, "goes with objective.kind=masked-token"),
+        ({"objective.kind": "next-token"}, "no kind 'next-token'"),
+        ({"decoder.kind": "transformer"}, "no setting 'decoder'"),
     ],
     ids=str,
 )

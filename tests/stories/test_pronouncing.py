@@ -11,11 +11,11 @@ import pytest
 from seq2see.cli.scores import print_scores
 from seq2see.metrics.edits import pronunciation_errors
 from seq2see.recipes.registry import recipe
-from seq2see.runs import evaluate as evaluation
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, read_scores
 from seq2see.runs.train import train_recipe
+from seq2see.tasks import generative
 from seq2see.tasks.generative import score_outputs
 
 SOUNDS = {"b": "B", "d": "D", "f": "F", "k": "K", "a": "AA1", "o": "OW1", "u": "UW1"}
@@ -53,7 +53,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, references: list) -> Iterator[
             references.append(all_references)
             return pronunciation_errors(outputs, all_references)
 
-        patch.setattr(evaluation, "pronunciation_errors", recording)
+        patch.setattr(generative, "pronunciation_errors", recording)
         evaluate(finished)
         yield finished
 
@@ -93,9 +93,9 @@ def test_the_error_rates_are_shown_on_the_terminal_and_in_the_report(run: RunFol
 
 def test_every_pronunciation_of_a_word_is_correct():
     outputs, first = ["EY1", "K AE1 T"], ["AH0", "K AE1 T"]
-    chosen = recipe("g2p")
+    chosen = recipe("g2p").metrics
     assert score_outputs(chosen, first, outputs)["pronunciation"]["word_error_rate"] == 50
     references = [("AH0", "EY1"), ("K AE1 T",)]
     assert score_outputs(chosen, first, outputs, references)["pronunciation"]["word_error_rate"] == 0
-    scores = score_outputs(recipe("translate"), first, outputs, references)
+    scores = score_outputs(recipe("translate").metrics, first, outputs, references)
     assert scores.keys() == {"pairs", "bleu", "chrf", "exact_match"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -107,14 +108,13 @@ def test_a_stopped_run_resumes_exactly(pairs: Path, tmp_path: Path, flavor: str)
         assert fingerprint(folder) == whole, f"stopped at {step}"
 
 
-@pytest.mark.parametrize("at", ["evaluate_teacher_forced", "decode"])
+@pytest.mark.parametrize("at", ["tasks.generative.evaluate_teacher_forced", "tasks.translate.decode"])
 def test_a_stop_during_evaluation_neither_loses_nor_repeats_it(at: str, pairs: Path, tmp_path: Path, monkeypatch):
     """The interruption is during validation, or during the samples after it."""
-    import seq2see.runs.callbacks as callbacks
-
     recipe = tiny_recipe(pairs)
     whole = train_recipe(recipe, tmp_path / "whole")
-    original = getattr(callbacks, at)
+    module, _, name = f"seq2see.{at}".rpartition(".")
+    original = getattr(importlib.import_module(module), name)
     calls = iter(range(100))
 
     def interrupted_once(*arguments, **options):
@@ -122,7 +122,7 @@ def test_a_stop_during_evaluation_neither_loses_nor_repeats_it(at: str, pairs: P
             os.kill(os.getpid(), signal.SIGINT)
         return original(*arguments, **options)
 
-    monkeypatch.setattr(callbacks, at, interrupted_once)
+    monkeypatch.setattr(f"seq2see.{at}", interrupted_once)
     with pytest.raises(Interrupted) as stop:
         train_recipe(recipe, tmp_path / "stopped")
     assert stop.value.step == 8

@@ -7,14 +7,14 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from seq2see.cli import importing
 
 if TYPE_CHECKING:
-    from seq2see.decoding.settings import Decoding
+    from seq2see.core.settings import Settings
     from seq2see.runs.input_lines import LineSource
     from seq2see.runs.output_file import OutputFile
     from seq2see.tasks.model import Model, Prediction
@@ -141,20 +141,20 @@ def _open_output(out: Path, run: str, model: Model, settings: dict[str, Any], as
         "json": as_json,
         "prefix": settings["prefix"],
         "image_size": settings.get("image_size"),
-        "decoding": _final_decoding(model, settings).model_dump(mode="json"),
+        "decoding": _final_settings(model, settings).model_dump(mode="json"),
     }
     return OutputFile(out, provenance, _lines_per_input(model, settings, as_json))
 
 
-def _final_decoding(model: Model, settings: dict[str, Any]) -> Decoding:
-    """The decoding settings of the model with those of the command line."""
+def _final_settings(model: Model, settings: dict[str, Any]) -> Settings:
+    """The settings of a prediction of the model with those of the command line."""
     changes = {name: value for name, value in settings.items() if name not in ("prefix", "image_size")}
-    return model.config.decoding.with_(**changes)
+    return cast("Settings", model.prediction_settings.with_(**changes))
 
 
 def _lines_per_input(model: Model, settings: dict[str, Any], as_json: bool) -> int:
     """The number of output lines for each input."""
-    return 1 if as_json else _final_decoding(model, settings).num_return_sequences
+    return 1 if as_json else getattr(_final_settings(model, settings), "num_return_sequences", 1)
 
 
 def _stop_message(output_file: OutputFile | None) -> str:

@@ -6,9 +6,7 @@ from typing import Any
 
 from seq2see.explorer.inputs import first_example
 from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.models.settings import (
-    ModelSettings,
-)
+from seq2see.models.settings import ModelSettings
 
 
 def list_runs(workspace: Workspace) -> dict[str, Any]:
@@ -31,6 +29,7 @@ def describe_run(run: OpenRun) -> dict[str, Any]:
         "ready": run.ready,
         "capabilities": capabilities_of(run),
         "views": views_of(run),
+        "settings": run.task.shown_settings(run.model) if run.ready else {},
         "languages": languages_of(run),
         "example": first_example(run),
     }
@@ -68,6 +67,8 @@ def capabilities_of(run: OpenRun) -> list[str]:
         "embeddings": is_single and "embeddings" in run.task.views and _has_table(settings),
         "attention": is_single and ("transformer" in kinds or has_attention),
         "recurrent": is_single and "recurrent" in kinds,
+        "target": run.task.generates and settings.source is not None,
+        "masks": run.task.fills_masks,
         "decode": "decode" in run.task.views,
         "evaluation": run.folder is not None and run.folder.evaluation.is_dir(),
     }
@@ -94,7 +95,7 @@ def views_of(run: OpenRun) -> list[str]:
         "decode": run.ready,
         "recurrent": "recurrent" in capabilities,
         "vit": is_single,
-        "positions": is_single and (has_positions or run.task.movable_tokens),
+        "positions": is_single and (has_positions or not run.task.fixed_order),
         "compare": run.ready,
         "mistakes": run.ready and "curves" in capabilities,
         "architecture": run.ready,

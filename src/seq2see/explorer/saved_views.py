@@ -79,7 +79,7 @@ def _traced_input(recorder: ResponseRecorder) -> dict[str, Any]:
 
 def _target_prefix(recorder: ResponseRecorder) -> str:
     """The target prefix of models with source and target."""
-    return (recorder.target or "") if recorder.run["task"] in ("translate", "caption") else ""
+    return (recorder.target or "") if "target" in recorder.run["capabilities"] else ""
 
 
 def attention(recorder: ResponseRecorder) -> None:
@@ -109,7 +109,7 @@ def single_head(recorder: ResponseRecorder) -> None:
 def next_token(recorder: ResponseRecorder) -> None:
     """Every position of the text, and the whole vocabulary at the initial position."""
     fields = {**_input(recorder), "target": _target_prefix(recorder), "forced_ids": []}
-    body = "encoder" if recorder.run["task"] == "fill" else "decoder"
+    body = "encoder" if "masks" in recorder.run["capabilities"] else "decoder"
     has_layers = "attention" in recorder.run["capabilities"] and recorder.run[body] == "transformer"
     parts = ["candidates", "lens"] if has_layers else ["candidates"]
 

@@ -23,7 +23,7 @@ def dry_run(recipe: Recipe, log: Callable[[str], None]) -> None:
     task = task_of(recipe)
     task.check_dataset(recipe, prepared.train)
     if task.count(recipe, prepared.train, prepared.valid) is not None:
-        log(f"model  {task.describe(recipe, torch.nn.Module())}")
+        log(f"model  {task.describe(recipe, torch.nn.Module(), prepared.train)}")
         return
     trainer = new_trainer(recipe, prepared)
     for name, part in trainer.model.named_children():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load as from_bytes
@@ -13,7 +12,6 @@ from seq2see.acceleration.swaps import Conditions, accelerate
 from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.manifests import read_verified, verify_folder
-from seq2see.core.settings import read_tree
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.interop.folders import is_pretrained
 from seq2see.interop.pretrained import read_npz, read_pretrained
@@ -23,7 +21,7 @@ from seq2see.runs.run_folder import find_model
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import Candidates, ModelConfig, StoredModel, weights_file
 from seq2see.tasks.processors import Tokenizers
-from seq2see.tasks.registry import pretrained_task, task_named
+from seq2see.tasks.registry import config_from_tree, pretrained_task, task_named
 
 
 def load(name: str | Path, engine: str = "torch") -> Model:
@@ -50,7 +48,7 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
         tree = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError) as error:
         raise _damaged(folder, f"This model cannot be read: {error}.") from None
-    config = _read_config(tree, str(folder / "config.json"))
+    config = config_from_tree(tree, str(folder / "config.json"))
     files, faults = verify_folder(folder, config.step)
     if faults:
         raise _damaged(folder, f"This model is damaged: {'; '.join(faults)}.")
@@ -90,13 +88,3 @@ def _read_pretrained(folder: Path, device: torch.device) -> StoredModel:
     )
     tokenizers = Tokenizers(pretrained.tokenizer, pretrained.tokenizer, pretrained.labels)
     return StoredModel(config, pretrained.module.to(device).eval(), tokenizers)
-
-
-def _read_config(tree: dict[str, Any], location: str) -> ModelConfig:
-    """The content of `config.json`; the task determines the type of the model's settings."""
-    settings_class = task_named(str(tree.get("task")), location).model_settings
-    parts = {
-        "model": read_tree(settings_class, tree.get("model", {}), location=location),
-        "members": tuple(read_tree(settings_class, each, location=location) for each in tree.get("members", ())),
-    }
-    return read_tree(ModelConfig, tree | parts, location=location)

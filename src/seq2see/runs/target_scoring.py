@@ -12,8 +12,8 @@ from seq2see.tasks.tracing import NamedBatch
 
 @torch.inference_mode()
 def score_target(model: Model, named_batch: NamedBatch) -> list[ScoredText]:
-    """The target tokens of a `named_batch` with their probabilities; empty for an encoder-only model."""
-    if "labels" not in named_batch.tokens:
+    """The target tokens of a `named_batch` with their probabilities; empty for a model that generates no text."""
+    if not model.task.generates or "labels" not in named_batch.tokens:
         return []
     labels = named_batch.batch.labels[0]
     scores = model.module(named_batch.batch)[0].float().log_softmax(-1).gather(-1, labels[:, None])[:, 0]

@@ -126,7 +126,7 @@ class Caption(GenerativeTask):
     recipe: ClassVar[type[Recipe]] = CaptionRecipe
     input_kind: ClassVar[InputKind] = "image"
     views: ClassVar[tuple[str, ...]] = (*IMAGE_VIEWS, "tokenize", "embeddings", "next-token", "decode")
-    movable_tokens: ClassVar[bool] = False
+    fixed_order: ClassVar[str] = "The tokens of this model cannot be reordered."
 
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own images with captions: a list of files and captions, or a folder that contains one."""

@@ -85,7 +85,7 @@ class ClassifyImage(ClassifyText):
     input_kind: ClassVar[InputKind] = "image"
     unit: ClassVar[str] = "images"
     views: ClassVar[tuple[str, ...]] = IMAGE_VIEWS
-    movable_tokens: ClassVar[bool] = False
+    fixed_order: ClassVar[str] = "The tokens of this model cannot be reordered."
 
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own images: a folder with one folder for each class, or a list."""
@@ -178,7 +178,8 @@ class ClassifyImage(ClassifyText):
 
 def image_batches(recipe: Any, images: ImageDataset, capture: Capture) -> BatchAt:
     """The batch of every step, with augmentation."""
-    seed, augmenter = recipe.training.seed, (recipe.augmentation or Augmentation()).augmenter(recipe.training.seed)
+    seed, augmentation = recipe.training.seed, recipe.slot("augmentation") or Augmentation()
+    augmenter = augmentation.augmenter(seed)
     sampler = ShuffledSampler(len(images), max(1, recipe.training.batch_size // augmenter.repeats), seed)
     augment = capture(augmenter)
 

@@ -35,7 +35,7 @@ class Embed(ClassifyText):
     recipe: ClassVar[type[Recipe]] = EmbedRecipe
     views: ClassVar[tuple[str, ...]] = tuple(view for view in ClassifyText.views if view != "compare")
     predicts: ClassVar[bool] = False
-    movable_tokens: ClassVar[bool] = False
+    fixed_order: ClassVar[str] = "The tokens of this model cannot be reordered."
 
     def fit(self, recipe: Any, train: Sequence[Example], pretrained: StoredModel | None = None) -> Tokenizers:
         """Not available: such a model is not trained."""

@@ -46,6 +46,8 @@ class TaskResult:
     """The best label at each position, for tasks with several labels per text."""
 
 
+SHOWN_CANDIDATES = 8
+"""The number of candidates that are shown if the whole vocabulary are candidates."""
 BATCH_SIZE = 64
 """Inputs per batch; a prediction does not depend on the other inputs of its batch."""
 
@@ -74,6 +76,10 @@ class EncoderOnlyTask(Task):
     def with_settings(self, stored: StoredModel, settings: dict[str, Any]) -> StoredModel:
         """The model with settings of a prediction that change it, which are removed from `settings`."""
         return stored
+
+    def shown_settings(self, model: Any) -> dict[str, Any]:
+        """All labels, or some tokens of a vocabulary."""
+        return {"top_k": 0 if model.tokenizers.labels else SHOWN_CANDIDATES}
 
     def text_without_masks(self, text: str) -> str:
         """An input without [MASK], in which unknown tokens are searched for."""
@@ -167,6 +173,8 @@ class Predictor(Model):
         return inputs.warnings + unknown_token_warnings(text, inputs.ids, self.tokenizers.source)
 
 
+SHOWN_CANDIDATES = 8
+"""The number of candidates that are shown if the whole vocabulary are candidates."""
 BATCH_SIZE = 64
 """Inputs per batch; a prediction does not depend on the other inputs of its batch."""
 

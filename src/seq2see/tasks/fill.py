@@ -85,6 +85,7 @@ class Fill(EncoderOnlyTask):
     name: ClassVar[str] = "fill"
     recipe: ClassVar[type[Recipe]] = FillRecipe
     views: ClassVar[tuple[str, ...]] = (*EncoderOnlyTask.views, "next-token")
+    fills_masks: ClassVar[bool] = True
     default_input: ClassVar[str] = f"I have a {MASK_TEXT}"
 
     def corpus(self, paths: tuple[str, ...]) -> UserTexts:

@@ -101,7 +101,7 @@ class Forecast(Task):
     views: ClassVar[tuple[str, ...]] = (
         "runs", "attention", "single-head", "recurrent", "compare", "mistakes", "architecture",
     )  # fmt: skip
-    movable_tokens: ClassVar[bool] = False
+    fixed_order: ClassVar[str] = "The tokens of this model cannot be reordered."
     default_input: ClassVar[str] = " ".join(f"{math.sin(time / 4):.3f}" for time in range(64))
     comparison: ClassVar[Comparison] = "errors"
 

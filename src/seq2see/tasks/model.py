@@ -172,6 +172,10 @@ class Model:
         prompt_length = 0 if self.has_source else len(self.tokenizers.source.encode(source))
         return float(scores[0].gather(-1, batch.labels[0][:, None])[prompt_length:].sum())
 
+    def token_context(self, source: Any, target: str = "", token_ids: Sequence[int] = ()) -> Any:
+        """The tokens so far, for the probabilities of the next (`GenerationContext`, `MaskedContext`)."""
+        return self.task.token_context(self, source, target, token_ids)
+
     def trace(
         self, source: Any, target: str | None = None, kinds: Collection[SignalKind] = ATTENTION
     ) -> ActivationRecord:
@@ -210,6 +214,11 @@ class Model:
     def _attention_page(self, source: str, target: str | None = None) -> Callable[[], str] | None:
         """A function that renders the attention page; None without `render_attention`."""
         return partial(self.render_attention, self, source, target) if self.render_attention else None
+
+    @property
+    def prediction_settings(self) -> Any:
+        """How the model predicts: the settings of its decoding, or those of a model without decoding."""
+        return getattr(self.config, self.task.settings_slot)
 
     @property
     def has_source(self) -> bool:

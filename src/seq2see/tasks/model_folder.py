@@ -11,7 +11,7 @@ import hashlib
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, SerializeAsAny
 from safetensors.torch import save as to_bytes
@@ -28,6 +28,9 @@ from seq2see.models.named_tensors import named_tensors
 from seq2see.models.settings import ModelSettings
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe
+
+PREDICTION_SLOTS = ("decoding", "prediction")
+"""The slots of a recipe with the settings of a prediction; each task has one of them (see `Task.settings_slot`)."""
 
 
 class Candidates(Settings):
@@ -51,18 +54,23 @@ class ModelConfig(Settings):
     step: int
     """The training step of the weights."""
     model: SerializeAsAny[ModelSettings]
-    decoding: Decoding = Decoding(max_new_tokens=1)
-    """How a generative model or a forecaster generates."""
-    prediction: Candidates = Candidates()
-    """How an encoder-only model predicts."""
+    decoding: Any = Decoding(max_new_tokens=1)
+    """How a model generates: the settings in this slot of its recipe, `Decoding` for texts."""
+    prediction: Any = Candidates()
+    """How a model predicts in one forward pass: the settings in this slot of its recipe, mostly `Candidates`."""
     members: tuple[SerializeAsAny[ModelSettings], ...] = ()
     """The settings of an ensemble's members after the first; empty for a single model."""
 
     @staticmethod
     def of(recipe: Recipe, step: int) -> ModelConfig:
         """The configuration of a recipe's model at a training step."""
-        slots = {slot: recipe.slot(slot) for slot in ("decoding", "prediction") if recipe.slot(slot)}
+        slots = {slot: recipe.slot(slot) for slot in PREDICTION_SLOTS if recipe.slot(slot) is not None}
         return ModelConfig(task=recipe.task, name=recipe.name, step=step, model=recipe.model, **slots)
+
+    @property
+    def unset_slots(self) -> set[str]:
+        """The slots that the recipe does not have."""
+        return set(PREDICTION_SLOTS) - self.model_fields_set
 
     @property
     def max_prompt_tokens(self) -> int:
@@ -86,8 +94,8 @@ def write_model(folder: Path, stored: StoredModel) -> None:
     for number, member in enumerate(members_of(stored.module), 1):
         weights = {name: tensor.cpu().contiguous() for name, tensor in named_tensors(member).items()}
         write_bytes(temporary / weights_file(number), to_bytes(weights))
-    single = {"members"} if not stored.config.members else set()
-    write_json(temporary / "config.json", stored.config.model_dump(mode="json", exclude_none=True, exclude=single))
+    left_out = stored.config.unset_slots | ({"members"} if not stored.config.members else set())
+    write_json(temporary / "config.json", stored.config.model_dump(mode="json", exclude_none=True, exclude=left_out))
     stored.tokenizers.save(temporary)
     entries = {path.name: file_entry(path.read_bytes()) for path in sorted(temporary.iterdir())}
     write_bytes(temporary / MANIFEST, manifest_bytes(stored.config.step, entries))

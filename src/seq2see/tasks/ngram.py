@@ -75,7 +75,7 @@ class Ngram(Write):
     views: ClassVar[tuple[str, ...]] = (
         "runs", "tokenize", "compare", "mistakes", "architecture", "next-token", "decode",
     )  # fmt: skip
-    movable_tokens: ClassVar[bool] = False
+    fixed_order: ClassVar[str] = "This model is an n-gram model, which has no vectors."
 
     def check_dataset(self, recipe: Any, dataset: TextDataset) -> None:
         """Raise an error for a text that is too short or has only one token type."""
@@ -99,9 +99,10 @@ class Ngram(Write):
                 {"zipf": {str(counts.order): frequencies(counts) for counts in ngrams[:DRAWN]}},
             )
 
-    def describe(self, recipe: NgramRecipe, module: Any) -> str:
-        """The order and the smoothing of the model."""
-        return f"n-grams of 1 to {recipe.decoder.order} tokens, smoothing {recipe.decoder.smoothing}"
+    def describe(self, recipe: NgramRecipe, module: Any, train: TextDataset | None = None) -> str:
+        """The order and the smoothing of the model, and the size of the text."""
+        counted = " tokens" if train is None else f", counted in {len(train.ids):,} {train.unit}s"
+        return f"n-grams of 1 to {recipe.decoder.order}{counted}, smoothing {recipe.decoder.smoothing}"
 
 
 def check_ngram_text(texts: TextDataset, order: int) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, unknown_name
-from seq2see.core.settings import read_tree
+from seq2see.core.settings import choices, read_tree
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.settings import (
@@ -20,47 +21,49 @@ from seq2see.models.settings import (
     Series,
     Tags,
 )
-from seq2see.tasks.caption import Caption, CaptionVideo
-from seq2see.tasks.classify_image import ClassifyImage
-from seq2see.tasks.classify_text import ClassifyText
-from seq2see.tasks.embed import Embed, EmbedImage
-from seq2see.tasks.fill import Fill
-from seq2see.tasks.forecast import Forecast
-from seq2see.tasks.ngram import Ngram
+from seq2see.tasks.model_folder import PREDICTION_SLOTS, ModelConfig
 from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.tag import Tag
 from seq2see.tasks.task import Task
-from seq2see.tasks.translate import Translate
-from seq2see.tasks.write import Write
 
-TASKS: dict[str, Task] = {
-    "translate": Translate(),
-    "write": Write(),
-    "ngram": Ngram(),
-    "fill": Fill(),
-    "classify-text": ClassifyText(),
-    "tag": Tag(),
-    "classify-image": ClassifyImage(),
-    "caption": Caption(),
-    "caption-video": CaptionVideo(),
-    "forecast": Forecast(),
-    "embed": Embed(),
-    "embed-image": EmbedImage(),
+TASKS: dict[str, str] = {
+    "translate": "seq2see.tasks.translate.Translate",
+    "write": "seq2see.tasks.write.Write",
+    "ngram": "seq2see.tasks.ngram.Ngram",
+    "fill": "seq2see.tasks.fill.Fill",
+    "classify-text": "seq2see.tasks.classify_text.ClassifyText",
+    "tag": "seq2see.tasks.tag.Tag",
+    "classify-image": "seq2see.tasks.classify_image.ClassifyImage",
+    "caption": "seq2see.tasks.caption.Caption",
+    "caption-video": "seq2see.tasks.caption.CaptionVideo",
+    "forecast": "seq2see.tasks.forecast.Forecast",
+    "embed": "seq2see.tasks.embed.Embed",
+    "embed-image": "seq2see.tasks.embed.EmbedImage",
 }
+"""The class of each built-in task. It is imported on first use, so that a prediction imports one task, not all."""
+_tasks: dict[str, Task] = {}
+"""The tasks that are imported or registered."""
 
 
 def register_task(task: Task) -> None:
     """Add a task from outside: its recipes, runs and models are then used as those of the built-in tasks."""
-    if type(TASKS.get(task.name, task)) is not type(task):
+    if task.name in TASKS or type(_tasks.get(task.name, task)) is not type(task):
         raise UserError(f"There is already a task '{task.name}'.", hint="Give your task another name.")
-    TASKS[task.name] = task
+    _tasks[task.name] = task
+
+
+def task_names() -> list[str]:
+    """The names of all tasks, the built-in ones first."""
+    return list(dict.fromkeys([*TASKS, *_tasks]))
 
 
 def task_named(name: str, location: str = "") -> Task:
     """The task with this name."""
-    if name not in TASKS:
-        raise unknown_name("task", name, TASKS, location=location)
-    return TASKS[name]
+    if name not in _tasks:
+        if name not in TASKS:
+            raise unknown_name("task", name, task_names(), location=location)
+        module, _, cls = TASKS[name].rpartition(".")
+        _tasks[name] = getattr(importlib.import_module(module), cls)()
+    return _tasks[name]
 
 
 def task_of(recipe: Recipe) -> Task:
@@ -80,9 +83,22 @@ def read_recipe(path: Path) -> Recipe:
 def recipe_from_tree(tree: dict[str, Any], location: str = "") -> Recipe:
     """Read a recipe from nested dictionaries."""
     if "task" not in tree:
-        names = ", ".join(TASKS)
+        names = ", ".join(task_names())
         raise UserError("This recipe has no task.", location=location, hint=f'Add a line task = "...": {names}.')
     return read_tree(task_named(str(tree["task"]), location).recipe, tree, location=location)
+
+
+def config_from_tree(tree: dict[str, Any], location: str = "") -> ModelConfig:
+    """Read the content of `config.json`; the task determines the types of the settings in it."""
+    task = task_named(str(tree.get("task")), location)
+    parts: dict[str, Any] = {
+        "model": read_tree(task.model_settings, tree.get("model", {}), location=location),
+        "members": tuple(read_tree(task.model_settings, each, location=location) for each in tree.get("members", ())),
+    }
+    for slot in set(PREDICTION_SLOTS) & tree.keys() & task.recipe.model_fields.keys():
+        (settings_class,) = choices(task.recipe.model_fields[slot].annotation)
+        parts[slot] = read_tree(settings_class, tree[slot], location=location)
+    return read_tree(ModelConfig, tree | parts, location=location)
 
 
 def pretrained_task(settings: ModelSettings) -> str:

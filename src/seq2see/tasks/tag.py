@@ -67,7 +67,8 @@ class Tag(ClassifyText):
 
     name: ClassVar[str] = "tag"
     recipe: ClassVar[type[Recipe]] = TagRecipe
-    movable_tokens: ClassVar[bool] = False  # a token that is moved alone would become part of another word
+    # A token that is moved alone would become part of another word.
+    fixed_order: ClassVar[str] = "This model tags words, whose tokens cannot be reordered."
     row_kind: ClassVar[str] = "tags"
 
     def corpus(self, paths: tuple[str, ...]) -> Any:

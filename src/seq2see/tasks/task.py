@@ -100,8 +100,8 @@ class Task(ABC):
     """The views of the explorer that suit this task; which of them a model has depends on its parts, too."""
     predicts: ClassVar[bool] = True
     """Whether its models have predictions; weights without a head have none."""
-    movable_tokens: ClassVar[bool] = True
-    """Whether the tokens of an input can be put into another order."""
+    fixed_order: ClassVar[str] = ""
+    """Why the tokens of an input cannot be put into another order; empty if they can."""
     row_kind: ClassVar[str] = ""
     """The kind of the rows of its evaluation for the page, if it does not follow from the table."""
     default_input: ClassVar[str] = "I have a pen"
@@ -110,6 +110,8 @@ class Task(ABC):
     """The slot with the settings of a prediction."""
     generates: ClassVar[bool] = False
     """Whether a prediction is decoded token by token, so that there is a choice of engines."""
+    fills_masks: ClassVar[bool] = False
+    """Whether its inputs can have [MASK], which the model replaces by a token."""
     comparison: ClassVar[Comparison] = "decisions"
     """How two runs are compared: their outputs, decisions, perplexities or forecast errors."""
     unit: ClassVar[str] = "tok"
@@ -176,8 +178,8 @@ class Task(ABC):
         """The model with these settings; its weights are initialized by the caller."""
         return build_model(settings, *tokenizers.sizes)
 
-    def describe(self, recipe: Any, module: nn.Module) -> str:
-        """One line about the model: its parts, and the number of its weights."""
+    def describe(self, recipe: Any, module: nn.Module, train: Any = None) -> str:
+        """One line about the model: its parts, and the number of its weights; or what it counts in the data."""
         kinds = [part.kind for part in (recipe.slot("encoder"), recipe.slot("decoder")) if part is not None]
         weights = sum(weight.numel() for weight in module.parameters())  # a tied weight counts once
         return f"{' → '.join(kinds)}, {weights:,} weights"
@@ -207,6 +209,10 @@ class Task(ABC):
     def inputs(self, examples: Any) -> list[Any]:
         """The inputs of examples, as `predict` accepts them."""
         return [example.source for example in examples]
+
+    def shown_settings(self, model: Any) -> dict[str, Any]:
+        """The settings of predictions that are shown in the explorer, besides those of the model."""
+        return {}
 
     def token_context(self, model: Any, raw: Any, target: str, token_ids: Sequence[int]) -> Any:
         """The tokens so far, for the probabilities of the next (`GenerationContext`, `MaskedContext`)."""

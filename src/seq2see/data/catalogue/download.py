@@ -27,9 +27,6 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import IO, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
 from seq2see.core.errors import UserError
 from seq2see.core.files import sha256, sync_folder, write_json
 from seq2see.data.readers.compression import CHUNK_SIZE
@@ -255,6 +252,9 @@ def _progress(name: str, total: int | None, start: int) -> Iterator[Callable[[in
     if not sys.stderr.isatty():
         yield lambda count: None
         return
+    from rich.console import Console  # imported here, because most calls download nothing
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=total, completed=start)

@@ -18,9 +18,6 @@ from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.runs.target_scoring import score_target
 from seq2see.tasks.model import Model, Prediction, ScoredText
 
-MAX_CANDIDATES = 8
-"""The number of candidates for models whose vocabulary is the candidates."""
-
 
 class CompareRequest(TraceRequest):
     """Two sides; the fields of the second side are by default those of the first."""
@@ -76,9 +73,7 @@ def takes_images(run: OpenRun) -> bool:
 def predict(workspace: Workspace, request: TraceRequest) -> Prediction:
     """The prediction of a model, with candidates if it is an encoder-only model."""
     run, inputs = workspace.run(request.run), model_input(workspace, request)
-    if run.task.generates:
-        return run.model.predict([inputs])[0]
-    return run.model.predict([inputs], top_k=0 if run.model.tokenizers.labels else MAX_CANDIDATES)[0]
+    return run.model.predict([inputs], **run.task.shown_settings(run.model))[0]
 
 
 def generated_text(model: Model, text: str, prediction: Prediction) -> str:

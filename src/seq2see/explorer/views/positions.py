@@ -50,7 +50,7 @@ def encodings(workspace: Workspace, request: RunRequest) -> dict[str, Any]:
         {"side": side, "kind": each.kind, "max_positions": each.max_positions, "heads": each.heads, "grid": each.grid}
         for side, each in sides.items()
     ]
-    return {"sides": fields, "reorderable": run.task.movable_tokens}
+    return {"sides": fields, "reorderable": not run.task.fixed_order}
 
 
 def _sides(run: OpenRun) -> dict[SequenceSide, str]:
@@ -119,8 +119,8 @@ def _reordered(workspace: Workspace, request: ReorderRequest) -> Reordering:
     """The tokens of the text in the requested order."""
     run = workspace.run(request.run)
     require_text_model(run)
-    if not run.task.movable_tokens:
-        raise UserError("The tokens of this model cannot be reordered.", location=run.name, hint="Choose another run.")
+    if run.task.fixed_order:
+        raise UserError(run.task.fixed_order, location=run.name, hint="Choose another run.")
     model = run.model if request.positions == "on" else without_position_encoding(workspace, run)
     reordered = reordering(model, request.text, request.order)
     if len(reordered.ids) > MAX_SHOWN_TOKENS:

@@ -14,10 +14,10 @@ export function compareCode(sides) {
   const generates = sides.every(({ run }) => run.capabilities.includes("decode"));
   const snippets = sides.map((side, index) => {
     const { imports, lines, input } = sideCode(side, index, sides);
-    const topK = { fill: "top_k=8", classify: "top_k=0", tag: "top_k=0" }[side.run.task];
+    const settings = Object.entries(side.run.settings).map(([name, value]) => `${name}=${value}`);
     return { imports, lines: [
       lines,
-      call("model", [input, topK], { before: "predictions.append(", after: ")" }),
+      call("model", [input, ...settings], { before: "predictions.append(", after: ")" }),
       generates ? assignCall("named", "model.named_batch", [input, text(side.input.target ?? "")]) : null,
       generates ? "scores.append(score_target(model, named))" : null,
     ] };

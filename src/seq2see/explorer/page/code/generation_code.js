@@ -8,12 +8,11 @@ import { comment } from "./comments.js";
 function contextCode(run, params) {
   const { target = "", forced_ids = [] } = params;
   const { imports, lines, args: [input] } = inputCode(run, params);
-  const name = run.task === "fill" ? "masked_context" : "generation_context";
   const token_ids = forced_ids.length ? `token_ids=${numbers(forced_ids)}` : null;
-  const args = ["model", input, target ? text(target) : null, token_ids];
+  const args = [input, target ? text(target) : null, token_ids];
   return {
-    imports: [SEQ2SEE, ...imports, `from seq2see.runs.${name} import ${name}`],
-    lines: [loadModel(run), ...lines, assignCall("context", name, args)],
+    imports: [SEQ2SEE, ...imports],
+    lines: [loadModel(run), ...lines, assignCall("context", "model.token_context", args)],
   };
 }
 

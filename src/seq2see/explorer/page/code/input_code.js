@@ -10,7 +10,7 @@ import { comment } from "./comments.js";
 import { call, withComment, text } from "./python.js";
 
 export const IMPORT_FIND_RUN = "from seq2see.runs.run_folder import find_run";
-export const IMPORT_TEST_EXAMPLES = "from seq2see.runs.prepare import evaluation_examples";
+export const IMPORT_TASK_OF = "from seq2see.tasks.registry import task_of";
 const BASE64_WIDTH = 80; // characters of base64 on a line
 const MAX_BASE64_LENGTH = 8_000; // characters of an image that is part of a snippet
 const SOURCE = "source = model.config.model.source"; // size and channels of images
@@ -36,8 +36,8 @@ export function imageCode(run, { number, pixels }) {
   }
   if (!run.capabilities.includes("curves")) // pretrained weights
     return { imports: ["import numpy as np"], lines: [...shape, withComment("image = np.full(shape, 128, np.uint8)", comment("gray"))] };
-  const lines = [recipeOf(run), `image = evaluation_examples(recipe).pixels[${number}]`];
-  return { imports: [IMPORT_FIND_RUN, IMPORT_TEST_EXAMPLES], lines };
+  const lines = [recipeOf(run), `image = task_of(recipe).evaluation_examples(recipe).pixels[${number}]`];
+  return { imports: [IMPORT_FIND_RUN, IMPORT_TASK_OF], lines };
 }
 
 /** Lines that read a file of the user. */

@@ -1,7 +1,7 @@
 /** Python code for the views "Attention", "Single head" and "Recurrent": traces of one forward pass. */
 
 import { assignCall, loadModel, assignText, number, python, withComment, SEQ2SEE, text } from "./python.js";
-import { IMPORT_FIND_RUN, IMPORT_TEST_EXAMPLES, inputCode, recipeOf } from "./input_code.js";
+import { IMPORT_FIND_RUN, IMPORT_TASK_OF, inputCode, recipeOf } from "./input_code.js";
 import { comment } from "./comments.js";
 
 const NUMPY = "import numpy as np";
@@ -59,12 +59,12 @@ export function measuresCode(run, params, grid) {
 export function alignmentCode(run, params) {
   const { imports, lines } = traceCode(run, params);
   return python([...imports, "from seq2see.inspection.attention_measures import alignment_error",
-    "from seq2see.metrics.alignment import GoldAlignment", IMPORT_FIND_RUN, IMPORT_TEST_EXAMPLES], [
+    "from seq2see.metrics.alignment import GoldAlignment", IMPORT_FIND_RUN, IMPORT_TASK_OF], [
     lines,
     recipeOf(run),
     assignText("source", params.text),
     assignText("target", params.target),
-    "examples = [each for each in evaluation_examples(recipe) if each.source == source]",
+    "examples = [each for each in task_of(recipe).evaluation_examples(recipe) if each.source == source]",
     "example = next(each for each in examples if each.target == target)",
     "gold = GoldAlignment.of(example.sure_links, example.possible_links)",
     withComment("words = [", comment("word_of_token")),

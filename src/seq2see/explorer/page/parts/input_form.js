@@ -25,7 +25,7 @@ export function forcedIds(app) {
 
 /** Whether a model has a source and a target; a language model continues its input. */
 export function isSeq2Seq(run) {
-  return run.task === "translate" || run.task === "caption";
+  return run.capabilities.includes("target");
 }
 
 /** Sentences of the run's test split; images are chosen by their numbers instead. */

@@ -101,7 +101,7 @@ export const view = {
     fill(container, row(search, count),
       note(app.t("map", { count: tokens.length.toLocaleString("en"), first, second })),
       make("div", { class: "map-and-list" }, map.element, neighbors), analogySection(app),
-      app.run.task === "caption" ? "" : contextSection(app));
+      app.run.capabilities.includes("text") ? contextSection(app) : "");
     app.addDownload({ name: app.t("title"), figure: map.figure, table: map.table });
     app.showCode({ name: app.t("title"), python: mapCode(app.run, MAX_WORDS) });
     await showNeighbors();

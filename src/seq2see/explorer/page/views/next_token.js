@@ -32,7 +32,7 @@ export const view = {
 
 /** Whether the model is a masked language model: each position is predicted by itself, and no token is appended. */
 function isMaskedModel(run) {
-  return run.task === "fill";
+  return run.capabilities.includes("masks");
 }
 
 /** Whether the logit lens is available: for a single model with a stack of Transformer blocks. */

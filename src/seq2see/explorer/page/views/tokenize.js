@@ -61,7 +61,7 @@ export const view = {
 
 /** An example sentence; for image captioning, a caption of the dataset. */
 function defaultText(app) {
-  return (app.run.task === "caption" && app.run.example?.target) || app.t("example");
+  return (!app.run.capabilities.includes("text") && app.run.example?.target) || app.t("example");
 }
 
 async function draw(sections, app) {
