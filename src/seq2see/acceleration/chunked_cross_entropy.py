@@ -54,7 +54,8 @@ class ChunkedCrossEntropy(CrossEntropy):
         """The summed loss."""
         if hidden.device.type == "cpu" and label_weights is None:
             hidden, labels = select_labeled(hidden, labels)
-        return self.loss(hidden, *head.weight_and_bias(), labels, label_smoothing, r_drop, label_weights)
+        weight, bias = head.weight_and_bias()
+        return self.loss(hidden, weight, bias, labels, label_smoothing, r_drop, label_weights)
 
     def loss(
         self,
