@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seq2see.cli import importing
+from seq2see.cli.startup import importing
 
 if TYPE_CHECKING:
     from seq2see.decoding.settings import Decoding
