@@ -67,7 +67,7 @@ docs: .venv/.dev
 # About three quarters of an hour on an idle machine. The other benchmarks are started by hand. They need a GPU
 # (kernels_gpu.py, train_gpu.py, gpt2_gpu.py, vit_gpu.py, decode_gpu.py, pocket.py, multi30k.py, rows.py, texts.py), the
 # catalogue's texts (ngrams.py), packages that are not installed (vit_cpu.py), or Chromium (explorer.py), or they do not
-# measure speed (series.py, embeddings.py, shapes.py, images.py, families.py).
+# measure speed (series.py, embeddings.py, shapes.py, images.py, families.py, walk.py).
 bench: .venv/.dev
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/threads.py

@@ -121,6 +121,11 @@ WORDS = {
     "images/s": "图片/秒", "relative to the fastest peer": "与其他实现中最快者之比",
     "training": "训练", "generation": "生成", "plain PyTorch": "普通 PyTorch",
     "the same first 64 tokens in float32": "float32 下前 64 个词元相同",
+    "one optimizer step of `train translate`": "`train translate` 的一个优化步",
+    "files before": "文件（之前）", "files after": "文件（之后）", "functions before": "函数（之前）",
+    "functions after": "函数（之后）", "jumps before": "跳转（之前）", "jumps after": "跳转（之后）",
+    "count": "计数", "before": "之前", "after": "之后", "Python files": "Python 文件",
+    "import cycles": "导入环", "import cycles, `TYPE_CHECKING` counted": "导入环（`TYPE_CHECKING` 也算）",
 }  # fmt: skip
 """Column titles and short labels: English, Chinese."""
 

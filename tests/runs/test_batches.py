@@ -10,9 +10,8 @@ from seq2see.data.examples import Example
 from seq2see.data.packed import PackedSampler
 from seq2see.data.pair_dataset import NO_EXAMPLE, PairDataset
 from seq2see.data.tokenizers.bpe_dropout import BPEDropoutDataset
-from seq2see.recipes.classify import classify_text
-from seq2see.recipes.tag import tag, tag_zh, ud_english_ewt
-from seq2see.recipes.translate import translate
+from seq2see.recipes.text_encoders import classify_text, tag, tag_zh, ud_english_ewt
+from seq2see.recipes.translation import translate
 from seq2see.runs.prepare import PreparedData, prepare
 from seq2see.runs.train import batches
 from seq2see.tasks.recipe import Recipe

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from seq2see.core.cuda_warmup import run_in_background
-from seq2see.recipes.translate import translate
+from seq2see.recipes.translation import translate
 from seq2see.runs import train
 from seq2see.training.signals import Interrupted
 

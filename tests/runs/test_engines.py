@@ -10,7 +10,6 @@ import torch
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import WordLevel
 from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
-from seq2see.decoding import optimize
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.settings import Decoding
 from seq2see.models.build import fresh_model
@@ -59,13 +58,13 @@ def texts(count: int) -> list[str]:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """All optimized copies that are made, as (precision, threads)."""
     calls: list[tuple[str, int]] = []
-    optimize_for_inference = optimize.optimize_for_inference
+    optimize_for_inference = engines.optimize_for_inference
 
     def record(model: Any, precision: Any, threads: int) -> Any:
         calls.append((precision, threads))
         return optimize_for_inference(model, precision, threads)
 
-    monkeypatch.setattr(optimize, "optimize_for_inference", record)
+    monkeypatch.setattr(engines, "optimize_for_inference", record)
     return calls
 
 

@@ -1,14 +1,12 @@
-"""The command line: one file per command. Large modules are imported only when a command runs."""
+"""The command line: one file per command. Large modules are imported only when a command runs (`startup.py`)."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import gc
 import os
 import sys
 import threading
-from collections.abc import Iterator
 from types import FrameType
 
 # OpenMP threads that spin while waiting are faster on an idle machine. But if another process uses a core, every step
@@ -16,24 +14,6 @@ from types import FrameType
 # and a laptop is rarely idle. A value of the variable in the environment has priority. It must be set before torch is
 # imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-
-@contextlib.contextmanager
-def importing() -> Iterator[None]:
-    """Disable garbage collection during imports, and exclude the imported objects from later collections.
-
-    Collections during the import of torch take a third of a second. If torch is already imported, nothing is done,
-    because freezing would also keep the garbage of the caller.
-    """
-    if "torch" in sys.modules:
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def main() -> None:

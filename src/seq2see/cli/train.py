@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seq2see.cli import importing
+from seq2see.cli.startup import importing
 from seq2see.core.cuda_warmup import create_cuda_context, cuda_warmup, run_in_background
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
@@ -133,8 +134,6 @@ class ImageProcessor(Tokenizer):
 
     def resize(self, pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
         """(channel, height, width) in another size."""
-        from PIL import Image  # imported here: it takes a while, and most commands need no images
-
         planes = [Image.fromarray(plane).resize((width, height), Image.Resampling.BICUBIC) for plane in pixels]
         return np.stack([np.asarray(plane) for plane in planes])
 

@@ -13,6 +13,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as serialize
 
 from seq2see.core.errors import UserError, missing_file
 from seq2see.core.files import write_bytes
@@ -101,10 +103,8 @@ class ActivationRecord:
 
     def save(self, path: str | Path) -> None:
         """Write the record to one file, atomically."""
-        from safetensors.numpy import save  # imported here, because only files need it
-
         arrays = {str(number): np.ascontiguousarray(each.values) for number, each in enumerate(self.signals)}
-        write_bytes(Path(path), save(arrays, {"record": json.dumps(self._header())}))
+        write_bytes(Path(path), serialize(arrays, {"record": json.dumps(self._header())}))
 
     @staticmethod
     def load(path: str | Path) -> ActivationRecord:
@@ -125,8 +125,6 @@ class ActivationRecord:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[NDArray[np.float32]]]:
-    from safetensors import SafetensorError, safe_open
-
     try:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["record"])

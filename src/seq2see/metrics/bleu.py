@@ -18,6 +18,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -125,6 +126,4 @@ def corpus_bleu_tokenized(outputs: Sequence[str], references: Sequence[str], lan
 
 
 def _version() -> str:
-    from importlib.metadata import version
-
     return f"sacremoses:{version('sacremoses')}"

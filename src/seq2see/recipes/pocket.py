@@ -1,4 +1,4 @@
-"""Pocket recipes: from RNN to Transformer on a small generated corpus; training takes a minute or two.
+"""Pocket recipes, from RNN to Transformer on a small generated corpus, and puzzles; training takes a minute or two.
 
 Chinese tokens are characters, English tokens are words. The recipes share the corpus, and the recurrent ones also width
 and number of steps, so that only the architectures differ: see `seq2see diff pocket-gru pocket-gru-attention`.
@@ -6,9 +6,10 @@ and number of steps, so that only the architectures differ: see `seq2see diff po
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
+from seq2see.data.generated.puzzle_corpus import PuzzleCorpus
 from seq2see.data.tokenizers.tokenizer import Characters, WordLevel
 from seq2see.decoding.settings import Decoding
 from seq2see.models.convolutional import GatedCNNSettings
@@ -182,3 +183,39 @@ def _norm(norm: str) -> TranslateRecipe:
 
 def _change(base: TranslateRecipe, name: str, feeding: Any) -> TranslateRecipe:
     return base.with_(**{"name": name, "objective.feeding": feeding})
+
+
+# --- Puzzles: synthetic tasks with exact solutions, which show the limits of a model. ---
+
+
+def puzzle_copy() -> TranslateRecipe:
+    """Copy the source: the identity function, hardest for a model with a single context vector."""
+    return _puzzle("copy")
+
+
+def puzzle_reverse() -> TranslateRecipe:
+    """Reverse the source."""
+    return _puzzle("reverse")
+
+
+def puzzle_sort() -> TranslateRecipe:
+    """Sort the source."""
+    return _puzzle("sort")
+
+
+def puzzle_add() -> TranslateRecipe:
+    """Add two numbers, digit by digit."""
+    return _puzzle("add")
+
+
+def _puzzle(name: Literal["copy", "reverse", "sort", "add"]) -> TranslateRecipe:
+    tokenizer = Characters() if name == "add" else WordLevel()
+    return pocket_transformer().model_copy(
+        update={
+            "name": f"puzzle-{name}",
+            "corpus": PuzzleCorpus(puzzle=name),
+            "source": Text(tokenizer=tokenizer),
+            "target": TextTarget(tokenizer=tokenizer, vocabulary="shared"),
+            "metrics": ("exact_match", "bleu"),
+        }
+    )

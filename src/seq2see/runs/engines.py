@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,14 +21,14 @@ from seq2see.core.worker_pool import WorkerPool
 from seq2see.decoding.engine import GenerativeModel, decode
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.hypotheses import Hypothesis
+from seq2see.decoding.native import native_unsupported_reason
+from seq2see.decoding.optimize import Precision, optimize_for_inference
 from seq2see.decoding.settings import MAX_TOKENS, make_limits, make_logits_processors, make_sampler
+from seq2see.interop.ctranslate2 import Ct2Engine
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.tasks.generation import Engine, GenerationRequest, ProgressCallback
 from seq2see.tasks.model_folder import members_of
-
-if TYPE_CHECKING:
-    from seq2see.decoding.optimize import Precision
 
 BATCH_SIZE = 64
 """Sources per batch, unless they need too much memory; a result does not depend on the other sources of its batch."""
@@ -95,8 +95,6 @@ class TorchEngine:
 
     def optimized_model(self, precision: Precision, threads: int) -> GenerativeModel:
         """The optimized copy, built on first use and cached; for an ensemble, copies of its members."""
-        from seq2see.decoding.optimize import optimize_for_inference
-
         weights = tuple((weight.data_ptr(), weight._version) for weight in self.module.parameters())
         if weights != self._weights:  # the weights were changed by further training, so the copies are stale
             self._weights = weights
@@ -108,8 +106,6 @@ class TorchEngine:
 
     def _is_exact(self) -> bool:
         """Whether results are bit-identical for any number of threads, as with native copies of all members."""
-        from seq2see.decoding.native import native_unsupported_reason
-
         return self.pool.cores > 1 and all(
             isinstance(each, Seq2Seq) and not native_unsupported_reason(each) for each in self.members
         )
@@ -158,8 +154,6 @@ class CTranslate2Engine:
 
     def _engine(self, precision: str) -> Any:
         if precision not in self._engines:
-            from seq2see.interop.ctranslate2 import Ct2Engine
-
             self._engines[precision] = Ct2Engine(self.stored, precision, torch.get_num_threads())
         return self._engines[precision]
 

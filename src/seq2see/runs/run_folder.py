@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seq2see.core.errors import UserError, closest_match
 from seq2see.interop.folders import is_pretrained
-
-if TYPE_CHECKING:
-    from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import read_recipe
 
 RUNS = Path("runs")
 
@@ -67,8 +66,6 @@ class RunFolder:
 
     def recipe(self) -> Recipe:
         """The recipe this run was made from."""
-        from seq2see.tasks.registry import read_recipe  # imported here: finding a run does not need the tasks
-
         return read_recipe(self.recipe_file)
 
 

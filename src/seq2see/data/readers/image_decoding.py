@@ -27,17 +27,14 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image as pillow
+from PIL.Image import Image, Resampling, Transpose
 
 from seq2see.core.errors import UserError
 from seq2see.data.readers.data_report import ISSUE_KINDS
-
-if TYPE_CHECKING:
-    from PIL.Image import Image, Transpose
-
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
 """The supported formats. Pillow has about forty more (TIFF, PSD, EPS, ...), which had most of its vulnerabilities."""
@@ -170,8 +167,6 @@ def decode_bytes(content: bytes, location: str, image_size: int | None = None, c
 @contextmanager
 def open_image(content: bytes, location: str) -> Iterator[Image]:
     """An open image, whose frames are decoded in this context; every decoding error becomes an `ImageError`."""
-    from PIL import Image as pillow  # a slow import, and most commands need no images
-
     if not content:
         raise ImageError("corrupt image", "The file is empty.", location)
     try:
@@ -240,8 +235,6 @@ def decode_frame(image: Image, location: str, image_size: int | None, channels: 
 
 def _exif_transpose(image: Image) -> Transpose | None:
     """The transposition to the upright orientation, by the EXIF tag Orientation (CIPA DC-008, 4.6.4)."""
-    from PIL.Image import Transpose
-
     transposes = {
         2: Transpose.FLIP_LEFT_RIGHT, 3: Transpose.ROTATE_180, 4: Transpose.FLIP_TOP_BOTTOM, 5: Transpose.TRANSPOSE,
         6: Transpose.ROTATE_270, 7: Transpose.TRANSVERSE, 8: Transpose.ROTATE_90,
@@ -255,8 +248,6 @@ def _exif_transpose(image: Image) -> Transpose | None:
 
 def _to_supported_mode(image: Image, location: str, issues: list[str]) -> Image:
     """The image in the mode L or RGB, or in RGBA if some pixels are transparent."""
-    from PIL import Image as pillow
-
     if image.mode.startswith("I;16") or image.mode == "I":
         issues.append("16-bit image")
         values = np.array(image).clip(0, 65535).astype(np.uint32)
@@ -277,8 +268,6 @@ def _to_supported_mode(image: Image, location: str, issues: list[str]) -> Image:
 
 def _composite_on_white(image: Image) -> Image:
     """The image in RGB, with transparent pixels composited on a white background."""
-    from PIL import Image as pillow
-
     if image.mode == "RGBA":
         image = pillow.alpha_composite(pillow.new("RGBA", image.size, "white"), image)
     return image.convert("RGB")
@@ -286,8 +275,6 @@ def _composite_on_white(image: Image) -> Image:
 
 def center_crop_resize(image: Image, image_size: int) -> Image:
     """The center square of an image, resized to `image_size`."""
-    from PIL.Image import Resampling
-
     if image.size == (image_size, image_size):
         return image
     width, height = image.size

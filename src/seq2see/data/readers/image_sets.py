@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from seq2see.core.errors import UserError, missing_file
 from seq2see.data.examples import ImageExamples
@@ -137,8 +138,6 @@ def resize_packed(
 
 
 def _resized(packed: PackedImages, image_size: int, channels: int) -> NDArray[np.uint8]:
-    from PIL import Image
-
     pixels = allocate_pixels(len(packed.pixels), image_size, channels)
 
     def resize(index: int) -> None:
