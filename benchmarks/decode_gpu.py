@@ -69,8 +69,8 @@ def seq2see_decoder(stored: StoredModel, dtype: torch.dtype) -> Decode:
 
     def run(source: Sequences, beams: int) -> list[list[int]]:
         sampler = GreedySampler() if beams == 1 else BeamSampler(beams, Average(), stop_when_full, 1)
-        answers = decode(graphed, source, sampler, Limits(NEW))
-        return [list(answer[0].tokens) for answer in answers]
+        outputs = decode(graphed, source, sampler, Limits(NEW))
+        return [list(output[0].tokens) for output in outputs]
 
     return run
 
@@ -112,10 +112,10 @@ def tokens_per_second(runs: dict[str, Decode], rows: int, beams: int) -> dict[st
         for name, run in runs.items():
             torch.cuda.synchronize()
             began = time.perf_counter()
-            answers = run(source, beams)
+            outputs = run(source, beams)
             torch.cuda.synchronize()
             if turn >= WARM_UP:
-                rates[name].append(sum(map(len, answers)) / (time.perf_counter() - began))
+                rates[name].append(sum(map(len, outputs)) / (time.perf_counter() - began))
     medians = {name: statistics.median(each) for name, each in rates.items()}
     return {name: (medians[name], (max(each) - min(each)) / medians[name]) for name, each in rates.items()}
 
@@ -126,9 +126,9 @@ def main() -> None:
         runs = {"Hugging Face generate": hugging_face_decoder(stored, dtype), "seq2see": seq2see_decoder(stored, dtype)}
         for count, beams, target in CASES:
             if dtype == torch.float32:  # in float32 the outputs must be equal
-                answers = [run(sources(count), beams) for run in runs.values()]
-                same = sum(a == b for a, b in zip(*answers, strict=True)) / count
-                rows.append({"rows": count, "beams": beams, "precision": "float32", "same_answers": same})
+                outputs = [run(sources(count), beams) for run in runs.values()]
+                same = sum(a == b for a, b in zip(*outputs, strict=True)) / count
+                rows.append({"rows": count, "beams": beams, "precision": "float32", "same_outputs": same})
                 print(json.dumps(rows[-1]), flush=True)
                 continue
             measured = tokens_per_second(runs, count, beams)

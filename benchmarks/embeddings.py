@@ -84,9 +84,9 @@ def accuracy(chosen: Recipe, table: Tensor | None, *, trained: bool = True) -> f
         trainer.train_step(batch_at(step))
     stored = StoredModel(ModelConfig.of(chosen, STEPS), trainer.model.eval(), prepared.tokenizers)
     test = prepared.splits["test"]
-    answers = predict_all(ClassifyText(), stored, [example.source for example in test], top_k=1)
+    outputs = predict_all(ClassifyText(), stored, [example.source for example in test], top_k=1)
     labels = prepared.tokenizers.labels
-    confusions = ConfusionMatrix.of(labels, [example.target for example in test], [each.text for each in answers])
+    confusions = ConfusionMatrix.of(labels, [example.target for example in test], [each.text for each in outputs])
     return 100 * confusions.accuracy
 
 

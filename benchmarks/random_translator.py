@@ -69,7 +69,7 @@ def sentences(count: int, vocabulary: int) -> list[list[int]]:
 
 
 def make(name: str) -> StoredModel:
-    """A model of this size whose answers have 25 tokens on average; the same at every call."""
+    """A model of this size whose outputs have 25 tokens on average; the same at every call."""
     shape = SHAPES[name]
     stack = TransformerSettings(width=shape.width, depth=shape.depth, heads=shape.heads, norm_order="post")
     words = train_tokenizer(
@@ -120,8 +120,8 @@ def suppress_eos(history: History, scores: Tensor) -> Tensor:
 
 def hidden_states(model: Seq2Seq, source: Sequences) -> Tensor:
     """The hidden states (row, time, width) of greedy decoding without <eos>."""
-    answers = decode(model, source, GreedySampler(), Limits(MAX_NEW_TOKENS), [suppress_eos])  # type: ignore[arg-type]
-    tokens = torch.tensor([[BOS, *row[0].tokens[:-1]] for row in answers])
+    outputs = decode(model, source, GreedySampler(), Limits(MAX_NEW_TOKENS), [suppress_eos])  # type: ignore[arg-type]
+    tokens = torch.tensor([[BOS, *row[0].tokens[:-1]] for row in outputs])
     target = Sequences(tokens, torch.full((tokens.size(0),), tokens.size(1)))
     labels = torch.full_like(tokens, IGNORE_INDEX)
     return model.hidden(Batch(source, target, labels, torch.arange(tokens.size(0)))).values
@@ -129,8 +129,8 @@ def hidden_states(model: Seq2Seq, source: Sequences) -> Tensor:
 
 def mean_length(model: Seq2Seq, source: Sequences) -> float:
     """The mean number of tokens of a greedy output with <eos>."""
-    answers = decode(model, source, GreedySampler(), Limits(MAX_NEW_TOKENS))  # type: ignore[arg-type]
-    return sum(len(row[0].tokens) + row[0].finished for row in answers) / len(answers)
+    outputs = decode(model, source, GreedySampler(), Limits(MAX_NEW_TOKENS))  # type: ignore[arg-type]
+    return sum(len(row[0].tokens) + row[0].finished for row in outputs) / len(outputs)
 
 
 def store(name: str, folder: Path) -> None:

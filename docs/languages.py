@@ -105,7 +105,7 @@ WORDS = {
     "32,768 buckets": "32,768 个桶", "65,536 buckets": "65,536 个桶",
     "R-Drop of weight 1, 1,500 steps": "R-Drop 权重为 1，1,500 步",
     "model": "模型", "search": "搜索", "greedy": "贪心", "beam 4": "束宽 4", "bleu": "BLEU",
-    "same as float32": "与 float32 相同（%）", "rows": "行数", "same answers": "答案相同", "target": "目标值",
+    "same as float32": "与 float32 相同（%）", "rows": "行数", "same outputs": "输出相同", "target": "目标值",
     "float32, 4 beams": "float32，束宽 4", "training step": "训练一步", "one thread": "一个线程",
     "never spin": "从不自旋", "spin 10,000": "自旋 10,000 次",
     "one sentence, small": "一句话，small", "one sentence, base": "一句话，base",
