@@ -113,7 +113,7 @@ def accelerated_stack(
     """A stack with the fast classes of bf16 training, which run here in float32 while gradients are asynchronous."""
     stack, async_grads = Stack(residual_class).to(DEVICE), AsyncWeightGrads(torch.device(DEVICE), kernels=True)
     monkeypatch.setattr("seq2see.acceleration.residual.can_use_kernels", lambda vectors: async_grads.active)
-    accelerate(stack, Conditions(DEVICE, True, "bf16", kernels=True), async_grads)
+    accelerate(stack, Conditions("cuda", True, "bf16", kernels=True), async_grads)
     return stack, async_grads
 
 

@@ -24,10 +24,7 @@ INDEPENDENT = {"training", "decoding", "metrics"}
 """These do not import each other: `runs` combines them."""
 ENDS = {"labs", "cli"}
 """Nothing imports these."""
-KNOWN_CYCLES = {
-    # Linear layers start their weight gradients, which are computed by hooks on these layers.
-    ("seq2see.acceleration.async_layers", "seq2see.acceleration.async_weight_grad"),
-}
+KNOWN_CYCLES: set[tuple[str, ...]] = set()
 ANNOTATION_CYCLES = {
     # A trace names the type of the model that makes it.
     ("seq2see.tasks.generation", "seq2see.tasks.model", "seq2see.tasks.tracing"),

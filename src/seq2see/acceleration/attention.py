@@ -42,7 +42,7 @@ MAX_KEYS_BF16, MAX_KEYS_FLOAT32 = 256, 100
 
 
 @dataclass(frozen=True)
-class LaidOutMask(AttentionMask):
+class PreparedMask(AttentionMask):
     """A mask for hidden states in a memory layout, and its additive form, which GPU kernels need.
 
     A stack of blocks computes it once for all its layers.
@@ -54,10 +54,10 @@ class LaidOutMask(AttentionMask):
     """The layout of the queries' hidden states."""
 
     @staticmethod
-    def of(attention_mask: AttentionMask, vectors: Tensor, layout: PaddedLayout = PADDED) -> LaidOutMask:
+    def of(attention_mask: AttentionMask, vectors: Tensor, layout: PaddedLayout = PADDED) -> PreparedMask:
         """A mask for these hidden states in this layout."""
         additive = to_additive(attention_mask, vectors)
-        return LaidOutMask(attention_mask.mask, attention_mask.causal, attention_mask.attention_bias, additive, layout)
+        return PreparedMask(attention_mask.mask, attention_mask.causal, attention_mask.attention_bias, additive, layout)
 
 
 def to_additive(attention_mask: AttentionMask, vectors: Tensor) -> Tensor | None:
@@ -82,7 +82,7 @@ def stored_additive(attention_mask: AttentionMask, vectors: Tensor) -> Tensor | 
 
 def layout_of(attention_mask: AttentionMask) -> PaddedLayout:
     """The layout of the queries' hidden states."""
-    return attention_mask.layout if isinstance(attention_mask, LaidOutMask) else PADDED
+    return attention_mask.layout if isinstance(attention_mask, PreparedMask) else PADDED
 
 
 def fused_attention(queries: Queries, keys: Keys, values: Keys, attention_mask: AttentionMask) -> Queries:
@@ -98,7 +98,9 @@ def fused_attention(queries: Queries, keys: Keys, values: Keys, attention_mask: 
     if attention_mask.causal and attention_mask.mask is None:
         return functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
     additive = (
-        attention_mask.additive if isinstance(attention_mask, LaidOutMask) else stored_additive(attention_mask, queries)
+        attention_mask.additive
+        if isinstance(attention_mask, PreparedMask)
+        else stored_additive(attention_mask, queries)
     )
     mask = attention_mask.mask if additive is None else additive
     if attention_mask.causal:

@@ -68,8 +68,8 @@ class ChunkedCrossEntropy(CrossEntropy):
         label_weights: LabelWeights | None = None,
     ) -> Float[Tensor, ""]:
         """The summed loss of logits = hidden weightᵀ + bias."""
-        options = (label_smoothing, r_drop, torch.is_grad_enabled())
-        loss: Tensor = _ChunkedCrossEntropy.apply(hidden, weight, bias, labels, label_weights, options, self)
+        options = (label_smoothing, r_drop, torch.is_grad_enabled(), self)
+        loss: Tensor = _ChunkedCrossEntropy.apply(hidden, weight, bias, labels, label_weights, options)
         return loss
 
     def run_backward(self, loss: Float[Tensor, ""]) -> None:
@@ -176,11 +176,11 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         bias: Tensor | None,
         labels: Tensor,
         label_weights: Tensor | None,
-        options: tuple[float, float, bool],
-        owner: ChunkedCrossEntropy,
+        options: tuple[float, float, bool, ChunkedCrossEntropy],
     ) -> Tensor:
         """Loop over chunks of tokens; matmuls run in the dtype of autocast, sums in float32."""
-        (label_smoothing, r_drop, needs_grad), ctx.owner = options, owner
+        label_smoothing, r_drop, needs_grad, owner = options
+        ctx.owner = owner
         device, (copies, tokens, _) = hidden.device.type, hidden.shape
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
         size, matrix = CHUNK_SIZE.get(device, CHUNK_SIZE["cuda"]) // copies, cast_weight(owner.async_grads, weight, low)
@@ -223,4 +223,4 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if ctx.grad_sink is not None:
                 ctx.grad_sink.scale_grad(gradient)
             gradients = [None if each is None else gradient * each for each in gradients]
-        return *gradients, None, None, None, None
+        return *gradients, None, None, None

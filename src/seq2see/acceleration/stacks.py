@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from seq2see.acceleration.attention import LaidOutMask
+from seq2see.acceleration.attention import PreparedMask
 from seq2see.acceleration.unpadding import UnpaddedMemory, choose_layout
 from seq2see.core.batch import Sequences
 from seq2see.layers.masks import AttentionMask, padding_mask
@@ -46,7 +46,7 @@ def _run_blocks(stack: Any, sequences: Sequences, self_attention_mask: Attention
     """Run the blocks of a stack on vectors in the best layout; return padded rows."""
     layout = choose_layout(sequences)
     vectors, valid = layout.from_sequences(sequences)
-    self_attention_mask = LaidOutMask.of(self_attention_mask, vectors, layout)
+    self_attention_mask = PreparedMask.of(self_attention_mask, vectors, layout)
     for block in stack.blocks:
         vectors = block(vectors, valid, self_attention_mask)
     return layout.pad(vectors if stack.final_norm is None else stack.final_norm(vectors, valid))
@@ -74,9 +74,9 @@ class UnpaddedTransformerDecoder(TransformerDecoder):
         """The hidden states after the last block."""
         layout = choose_layout(target)
         vectors, valid = layout.from_sequences(target)
-        self_attention_mask = LaidOutMask.of(self_attention_mask, vectors, layout)
+        self_attention_mask = PreparedMask.of(self_attention_mask, vectors, layout)
         memory = unpad_memory(memory)
-        cross_attention_mask = LaidOutMask.of(cross_attention_mask, vectors, layout)
+        cross_attention_mask = PreparedMask.of(cross_attention_mask, vectors, layout)
         for block in self.blocks:
             vectors = block(vectors, valid, memory, self_attention_mask, cross_attention_mask)
         return layout.pad(vectors if self.final_norm is None else self.final_norm(vectors, valid))
@@ -90,5 +90,5 @@ class UnpaddedTransformerDecoder(TransformerDecoder):
             )
             for block in self.blocks
         )
-        cross_attention_mask = LaidOutMask.of(padding_mask(memory), unpadded.values)
+        cross_attention_mask = PreparedMask.of(padding_mask(memory), unpadded.values)
         return TransformerState(blocks, torch.zeros_like(memory.lengths), cross_attention_mask)

@@ -41,7 +41,6 @@ from seq2see.acceleration.stacks import (
     UnpaddedTransformerDecoder,
     UnpaddedTransformerEncoder,
 )
-from seq2see.acceleration.switch import plain_only
 from seq2see.core.plain_class import plain_class
 from seq2see.layers.resnet import ConvolutionalStem, ResNet, ResNetStem
 
@@ -58,11 +57,35 @@ class Conditions:
     """The precision of training."""
     kernels: bool = False
     """Whether our own kernels may run: they are installed and not switched off."""
+    compiled: bool = False
+    """Whether blocks are compiled by torch.compile."""
+
+    @property
+    def bf16_on_gpu(self) -> bool:
+        """Whether a model is trained in bf16 on a GPU."""
+        return self.training and self.precision == "bf16" and self.device == "cuda"
 
     @property
     def fused_training(self) -> bool:
         """Whether our own kernels for bf16 training apply."""
-        return self.training and self.kernels and self.precision == "bf16"
+        return self.bf16_on_gpu and self.kernels
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a training step that has a faster form but is no layer; `trainer.py` puts it in place."""
+
+    name: str
+    plain: str
+    fast: str
+    """What computes it, by the textbook and fast."""
+    where: str
+    """The conditions in words."""
+    applies: Callable[[Conditions], bool]
+    test: str
+    """The test that compares the fast with the plain form."""
+    benchmark: str
+    """The benchmark that measures its gain."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +116,7 @@ SWAPS = (
         (FusedSelfAttention, FusedGroupedSelfAttention, FusedCrossAttention),
         "everywhere",
         lambda conditions: True,
-        "tests/acceleration/test_attention.py",
+        "tests/layers/test_attention.py",
         "train_cpu.py, decode_cpu.py, train_gpu.py",
     ),
     Swap(
@@ -101,7 +124,7 @@ SWAPS = (
         (UnpaddedTransformerEncoder, UnpaddedGPTDecoder, UnpaddedTransformerDecoder),
         "everywhere; rows are unpadded on a CPU",
         lambda conditions: True,
-        "tests/acceleration/test_stacks.py",
+        "tests/models/test_transformer.py",
         "train_cpu.py",
     ),
     Swap(
@@ -109,7 +132,7 @@ SWAPS = (
         (FusedRotaryPositions,),
         "everywhere",
         lambda conditions: True,
-        "tests/acceleration/test_layers.py",
+        "tests/layers/test_relative_positions.py",
         "gpt2_gpu.py",
     ),
     Swap(
@@ -117,7 +140,7 @@ SWAPS = (
         (FastDropout, FastVariationalDropout, FastDropPath),
         "training",
         lambda conditions: conditions.training,
-        "tests/acceleration/test_layers.py",
+        "tests/layers/test_dropout.py",
         "train_cpu.py",
     ),
     Swap(
@@ -125,7 +148,7 @@ SWAPS = (
         (FusedGatedFeedForward,),
         "training",
         lambda conditions: conditions.training,
-        "tests/acceleration/test_layers.py",
+        "tests/layers/test_feed_forward.py",
         "gpt2_gpu.py",
     ),
     Swap(
@@ -133,7 +156,7 @@ SWAPS = (
         (ChannelsLastConv2d,),
         "convolutions of a ResNet on a GPU",
         lambda conditions: conditions.device == "cuda",
-        "tests/acceleration/test_layers.py",
+        "tests/acceleration/test_swaps.py",
         "images.py",
     ),
     Swap(
@@ -141,7 +164,7 @@ SWAPS = (
         (UnsynchronizedNgramEmbedding,),
         "a GPU",
         lambda conditions: conditions.device == "cuda",
-        "tests/acceleration/test_layers.py",
+        "tests/acceleration/test_swaps.py",
         "texts.py",
     ),
     Swap(
@@ -171,8 +194,101 @@ SWAPS = (
         has_kernel,
     ),
 )
-"""Every swap of layers, in the order of this list. What is not a layer has a module of its own: the loss, the
-optimizer, the whole step as a CUDA graph (`trainer.py`), and decoding."""
+"""Every swap of layers, in the order in which they are made."""
+
+PARTS = (
+    Part(
+        "short-attention",
+        "torch's attention",
+        "attention whose scores stay on the chip",
+        "training in bf16 on a GPU; at most 128 positions",
+        lambda conditions: conditions.fused_training,
+        "tests/acceleration/test_short_attention.py",
+        "train_gpu.py",
+    ),
+    Part(
+        "chunked-cross-entropy",
+        "CrossEntropy",
+        "ChunkedCrossEntropy",
+        "training",
+        lambda conditions: conditions.training,
+        "tests/acceleration/test_chunked_cross_entropy.py",
+        "train_cpu.py, gpt2_gpu.py",
+    ),
+    Part(
+        "fused-cross-entropy",
+        "CrossEntropy",
+        "loss and gradient in two passes over the logits",
+        "training on a GPU; vocabularies of more than 1,024 tokens",
+        lambda conditions: conditions.training and conditions.kernels and conditions.device == "cuda",
+        "tests/acceleration/test_fused_cross_entropy.py",
+        "train_gpu.py",
+    ),
+    Part(
+        "onednn-linear",
+        "Linear",
+        "linear layers by oneDNN",
+        "training in float32 on a CPU",
+        lambda conditions: (
+            conditions.training
+            and conditions.kernels
+            and (conditions.device, conditions.precision) == ("cpu", "float32")
+        ),
+        "tests/acceleration/test_onednn_linear.py",
+        "train_cpu.py",
+    ),
+    Part(
+        "bf16-weights",
+        "autocast, which casts a weight at every use",
+        "one flat bf16 copy of all weights",
+        "training in bf16 on a GPU",
+        lambda conditions: conditions.bf16_on_gpu,
+        "tests/acceleration/test_bf16_weights.py",
+        "train_gpu.py",
+    ),
+    Part(
+        "asynchronous-gradients",
+        "one gradient after another",
+        "weight gradients on a second stream",
+        "training in bf16 on a GPU, not compiled",
+        lambda conditions: conditions.bf16_on_gpu and not conditions.compiled,
+        "tests/acceleration/test_async_weight_grad.py",
+        "train_gpu.py",
+    ),
+    Part(
+        "flat-adam",
+        "Adam, AdamW",
+        "one kernel for all weights and their bf16 copies",
+        "training in bf16 on a GPU; one learning rate for all layers",
+        lambda conditions: conditions.fused_training,
+        "tests/acceleration/test_adam.py",
+        "train_gpu.py",
+    ),
+    Part(
+        "bf16-muon",
+        "Muon in float32",
+        "its iterations in bf16",
+        "training on a GPU",
+        lambda conditions: conditions.training and conditions.device == "cuda",
+        "tests/training/test_optimizer_settings.py",
+        "texts.py",
+    ),
+    Part(
+        "cuda-graph",
+        "a launch for each kernel",
+        "the whole step as one CUDA graph",
+        "training on a GPU with teacher forcing",
+        lambda conditions: conditions.training and conditions.device == "cuda",
+        "tests/acceleration/test_cuda_graphs.py",
+        "train_gpu.py",
+    ),
+)
+"""Every other fast part of a training step."""
+
+
+def parts_for(conditions: Conditions, without: Iterable[str] = ()) -> frozenset[str]:
+    """The names of the parts that apply, except those in `without`."""
+    return frozenset(part.name for part in PARTS if part.applies(conditions)) - frozenset(without)
 
 
 def accelerate(
@@ -186,8 +302,6 @@ def accelerate(
     Calling it again, with other conditions, replaces the swaps of the first call.
     """
     restore(model)
-    if plain_only():
-        return model
     omitted = frozenset(without)
     for swap in SWAPS:
         if swap.name not in omitted and swap.applies(conditions):
@@ -197,7 +311,7 @@ def accelerate(
         if hasattr(type(module), "async_grads"):
             module.async_grads = async_grads  # type: ignore[assignment]
         if hasattr(type(module), "short_kernels"):
-            module.short_kernels = conditions.fused_training and "short-attention" not in omitted  # type: ignore
+            module.short_kernels = "short-attention" in parts_for(conditions, omitted)  # type: ignore
     link_residuals(model)
     return model
 

@@ -20,7 +20,7 @@ from seq2see.acceleration.cuda_graphs import GraphedCallable, compile_blocks
 from seq2see.acceleration.flat_adam import attach
 from seq2see.acceleration.onednn_linear import linear_layers, use_onednn
 from seq2see.acceleration.support import TRITON
-from seq2see.acceleration.swaps import Conditions, accelerate
+from seq2see.acceleration.swaps import Conditions, accelerate, parts_for
 from seq2see.core.batch import Batch
 from seq2see.core.devices import autocast
 from seq2see.training.loop import Trainer
@@ -34,10 +34,15 @@ MAX_PENDING_STEPS = 50
 """On a GPU, the maximum number of enqueued steps whose metrics have not been fetched."""
 
 
+def training_conditions(settings: Training, device: torch.device) -> Conditions:
+    """What decides which faster forms apply to a training."""
+    on_gpu = device.type == "cuda"
+    kernels = settings.custom_kernels and (TRITON or not on_gpu)
+    return Conditions(device.type, True, settings.precision, kernels, settings.compile and on_gpu)
+
+
 class AcceleratedTrainer(Trainer):
     """`Trainer`, as fast as device, precision and settings allow; `without` names parts that stay plain."""
-
-    cross_entropy: ChunkedCrossEntropy
 
     def __init__(
         self,
@@ -48,29 +53,27 @@ class AcceleratedTrainer(Trainer):
         without: Iterable[str] = (),
     ):
         super().__init__(model, objective, settings, device)
-        self.without = frozenset(without)
-        on_gpu, in_bf16 = device.type == "cuda", settings.precision == "bf16"
-        self.kernels = settings.custom_kernels and on_gpu and TRITON
-        self.compiled = settings.compile and on_gpu
-        self.bf16_weights = Bf16Weights(model, self.compiled, self.kernels) if on_gpu and in_bf16 else None
+        conditions = training_conditions(settings, device)
+        self.parts, self.compiled = parts_for(conditions, without), conditions.compiled
+        self.bf16_weights = None
+        if "bf16-weights" in self.parts:
+            is_asynchronous = "asynchronous-gradients" in self.parts
+            self.bf16_weights = Bf16Weights(model, not is_asynchronous, conditions.kernels)
         async_grads = self.bf16_weights.async_grads if self.bf16_weights else None
-        if self.bf16_weights and settings.custom_kernels and "flat-adam" not in self.without:
+        if self.bf16_weights and "flat-adam" in self.parts:
             attach(self.optimizer, self.bf16_weights)
-        if isinstance(self.optimizer, MuonOptimizer) and on_gpu:
+        if isinstance(self.optimizer, MuonOptimizer) and "bf16-muon" in self.parts:
             self.optimizer.dtype = torch.bfloat16
-        self.cross_entropy = ChunkedCrossEntropy(
-            self.kernels and "fused-cross-entropy" not in self.without, async_grads
-        )
-        conditions = Conditions(device.type, True, settings.precision, self.kernels)
-        accelerate(model, conditions, async_grads, self.without)
-        prefers_onednn = settings.custom_kernels and not (on_gpu or in_bf16) and "onednn-linear" not in self.without
-        self.cpu_linears = linear_layers(model) if prefers_onednn else []
+        if "chunked-cross-entropy" in self.parts:
+            self.cross_entropy = ChunkedCrossEntropy("fused-cross-entropy" in self.parts, async_grads)
+        accelerate(model, conditions, async_grads, without)
+        self.cpu_linears = linear_layers(model) if "onednn-linear" in self.parts else []
         if self.compiled:
             compile_blocks(self.model)
-        if on_gpu:
+        if device.type == "cuda":
             self.max_pending_steps = MAX_PENDING_STEPS
         # Scheduled sampling decodes token by token before the pass, and a CUDA graph cannot capture that.
-        use_graph = on_gpu and isinstance(objective.feeding, TeacherForcing) and "cuda-graph" not in self.without
+        use_graph = "cuda-graph" in self.parts and isinstance(objective.feeding, TeacherForcing)
         self._run_step = GraphedCallable(super().run_step, self._warmup) if use_graph else super().run_step
 
     def run_step(self, batch: Batch) -> Float[Tensor, "metrics"]:
@@ -84,7 +87,10 @@ class AcceleratedTrainer(Trainer):
         with self.bf16_weights.activate() if self.bf16_weights else use_onednn(self.cpu_linears):
             with autocast(self.device, self.settings.precision):
                 loss = self.loss(micro_batch)
-            self.cross_entropy.run_backward(loss)
+            if isinstance(self.cross_entropy, ChunkedCrossEntropy):
+                self.cross_entropy.run_backward(loss)
+            else:
+                loss.backward()
         return loss.detach()
 
     def total_grad_norm(self) -> Float[Tensor, ""]:

@@ -16,6 +16,7 @@ from seq2see.cli.doctor import doctor
 from seq2see.cli.embed import embed
 from seq2see.cli.ensemble import ensemble
 from seq2see.cli.evaluate import evaluate
+from seq2see.cli.explain import explain
 from seq2see.cli.explore import explore
 from seq2see.cli.export import export
 from seq2see.cli.predict import predict
@@ -64,6 +65,7 @@ app.command("contexts")(contexts)
 app.command("runs")(runs)
 app.command("diff")(diff)
 app.add_typer(data, name="data")
+app.command("explain")(explain)
 app.command("doctor")(doctor)
 
 

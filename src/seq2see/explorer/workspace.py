@@ -10,12 +10,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
-from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example, ImageExamples, short_name
 from seq2see.interop.folders import is_pretrained
 from seq2see.models.settings import ModelSettings
-from seq2see.runs.load import open_model, read_model
+from seq2see.runs.load import open_folder
 from seq2see.runs.run_folder import RunFolder, find_run
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig
@@ -73,7 +72,7 @@ class OpenRun:
                 location=self.name,
                 hint="Only the views of its training curves and samples are available.",
             )
-        return open_model(read_model(self.weights, pick_device()))
+        return open_folder(self.weights)
 
     @property
     def ready(self) -> bool:

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load as from_bytes
 
 from seq2see.acceleration.swaps import Conditions, accelerate
+from seq2see.acceleration.switch import plain_only
 from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.manifests import read_verified, verify_folder
@@ -26,9 +27,17 @@ from seq2see.tasks.registry import config_from_tree, pretrained_task, task_named
 
 def load(name: str | Path, engine: str = "torch") -> Model:
     """Load the model of a finished run (a folder, a name under `runs/`, or "latest") or of a Hugging Face folder."""
-    model = open_model(read_model(find_model(str(name)), pick_device()), engine)
+    model = open_folder(find_model(str(name)), engine)
     model.name = str(name)
     return model
+
+
+def open_folder(folder: Path, engine: str = "torch") -> Model:
+    """The Python interface of the model in a folder, on the GPU if there is one, with fast layers for prediction."""
+    stored = read_model(folder, pick_device())
+    if not plain_only():
+        accelerate(stored.module, Conditions(device_of(stored.module).type))
+    return open_model(stored, engine)
 
 
 def open_model(stored: StoredModel, engine: str = "torch") -> Model:
@@ -36,7 +45,6 @@ def open_model(stored: StoredModel, engine: str = "torch") -> Model:
     task = task_named(stored.config.task)
     if not task.generates and engine != "torch":
         raise UserError(f"The engine {engine} is for generative models only.", hint="Leave out --engine.")
-    accelerate(stored.module, Conditions(device_of(stored.module).type))
     return task.open(stored, engine_of(engine, stored) if task.generates else None)
 
 
