@@ -15,9 +15,11 @@ from seq2see.acceleration.layers import ChannelsLastConv2d, FastDropout
 from seq2see.acceleration.residual import FusedPreNorm, PrecomputedLayerNorm
 from seq2see.acceleration.swaps import PARTS, SWAPS, Conditions, accelerate, accelerated, parts_for, restore
 from seq2see.acceleration.trainer import AcceleratedTrainer, training_conditions
+from seq2see.core.batch import WordSequences
 from seq2see.core.plain_class import plain_class
 from seq2see.layers.dropout import Dropout
 from seq2see.layers.resnet import ConvolutionalStem
+from seq2see.models.subword_ngrams import NgramEmbedding
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
 from tiny_models import FAMILIES, pairs, perturbed_model
@@ -140,6 +142,17 @@ def test_only_convolutions_of_images_change_their_memory_format():
     assert_close(images(pixels), restore(images)(pixels))
 
 
+def test_words_are_counted_where_that_needs_no_synchronization():
+    embedding = NgramEmbedding(buckets=64, width=5, max_n=2, word_dropout=0.0, dropout=0.0)
+    words = torch.tensor([[0, 1, 1, 2, 0], [0, 1, 2, 3, 0]])
+    characters = WordSequences(torch.randint(5, 9, (2, 5)), torch.tensor([5, 5]), words)
+    expected = embedding(characters)
+    actual = accelerate(embedding, Conditions("cuda"))(characters)
+    assert (expected.values.size(1), actual.values.size(1)) == (4, 5)  # <bos> and three words; all positions
+    assert torch.equal(actual.lengths, expected.lengths)
+    assert_close(actual.values[:, :4], expected.values)
+
+
 def test_a_copy_of_a_fast_model_is_a_model_of_its_own():
     original = accelerate(model(), TRAINING).eval()
     expected = original(BATCH)
@@ -168,8 +181,8 @@ def test_a_description_has_a_row_for_each_kind_of_layer_and_leaves_the_model_pla
     plain = model()
     rows = {row.plain: row for row in describe(plain, Conditions("cpu", True, kernels=True), unused=["bf16-muon"])}
     assert rows["SelfAttention × 4"].fast == "FusedSelfAttention"
-    assert rows["PreNorm × 5"].fast == ""
-    assert rows["PreNorm × 5"].where.startswith("training in bf16 on a GPU")
+    assert rows["PreNorm × 10"].fast == ""
+    assert rows["PreNorm × 10"].where.startswith("training in bf16 on a GPU")
     assert rows["Linear"].fast == "linear layers by oneDNN"
     assert "Muon in float32" not in rows
     assert not fast_modules(plain)

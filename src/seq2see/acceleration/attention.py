@@ -2,7 +2,7 @@
 
 The definition is `eager_attention` of layers/attention.py. A fused kernel does not store the weights of all queries and
 keys, so it reads and writes far less memory. The classes here replace those of layers/attention.py; tests compare them
-(tests/acceleration/test_attention.py, tests/acceleration/test_short_attention.py).
+(tests/layers/test_attention.py, tests/acceleration/test_short_attention.py).
 """
 
 from __future__ import annotations

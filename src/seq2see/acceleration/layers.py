@@ -1,7 +1,7 @@
 """Fast versions of small layers: dropout, feed-forward layers, rotary positions, convolutions, subword n-grams.
 
 Each class replaces the class of layers/ or models/ that it names as `plain`; tests compare them
-(tests/acceleration/test_layers.py, tests/acceleration/test_fused_feed_forward.py).
+(tests/layers, tests/acceleration/test_fused_feed_forward.py).
 """
 
 from __future__ import annotations

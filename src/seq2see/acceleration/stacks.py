@@ -3,7 +3,7 @@
 The definitions are the stacks of models/transformer.py and models/gpt.py. The classes here replace them: before the
 first block they choose a memory layout for the batch (unpadding.py) and prepare the masks for all layers. Attention
 restores the rows (attention.py); all other layers process each token by itself and need no change. Tests compare them
-(tests/acceleration/test_stacks.py).
+(tests/models/test_transformer.py).
 """
 
 from __future__ import annotations
