@@ -72,7 +72,7 @@ PROGRAM = """
 import sys, torch
 from pathlib import Path
 from seq2see.interop.formats import format_of
-from seq2see.tasks.model_folder import read_model
+from seq2see.runs.load import read_model
 for folder in map(Path, sys.argv[1:]):
     format_of("onnx").write(read_model(folder, torch.device("cpu")), folder / "out")
 """
