@@ -4,7 +4,7 @@ A concept is named by an English word, but belongs to no language: every languag
 objects of a verb are restricted to classes (one eats food and reads books), the nouns of an adjective likewise, so that
 nearly every sentence makes sense.
 
-A meaning says who does what to whom, where and when. It is a small tree of named tuples. Each node has a *path*, and
+A meaning is a small tree of named tuples: who does what to whom, where and when. Each node has a *path*, and
 each word of each language names the path that it expresses; words of two languages with the same path are aligned.
 
 The paths, for a clause: `subject object recipient companion` (the noun itself), with `.number .determiner .owner
