@@ -21,7 +21,7 @@ from torch import Tensor
 from seq2see.api import resolve
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json, write_text
-from seq2see.data.generated.pocket.tense import PocketTense
+from seq2see.data.generated.pocket.pocket_corpus import PocketTense
 from seq2see.data.tokenizers.tokenizer import WordLevel
 from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.models.convolutional import TextCNNSettings

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
-from seq2see.data.catalogue.catalogue_texts import CatalogueText
+from seq2see.data.catalogue.catalogue import CatalogueText
 from seq2see.data.ngrams import NgramCounts, count_ngrams
 from seq2see.data.tokenizers.tokenizer import BOS, BPE, Characters, Whitespace
 from seq2see.data.tokenizers.tokenizer_training import train_tokenizer

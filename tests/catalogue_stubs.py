@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from seq2see.data.catalogue import corpus_files
-from seq2see.data.catalogue.catalogue import CATALOGUE
+from seq2see.data.catalogue.entries import CATALOGUE
 
 WriteFiles = Callable[[str, dict[str, bytes]], Path]
 

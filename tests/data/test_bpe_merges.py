@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2see.data.catalogue.catalogue import CATALOGUE, CatalogueCorpus
+from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.catalogue.corpus_files import locate
+from seq2see.data.catalogue.entries import CATALOGUE
 from seq2see.data.tokenizers.bpe_dropout import BPEMerges
 from seq2see.data.tokenizers.tokenizer import BPE
 from seq2see.data.tokenizers.tokenizer_training import train_tokenizer

@@ -14,10 +14,9 @@ from PIL import Image
 from catalogue_stubs import idx_file, stub_catalogue
 from seq2see.core.errors import UserError
 from seq2see.data.catalogue import download
-from seq2see.data.catalogue.catalogue import CatalogueCorpus, get_corpus
-from seq2see.data.catalogue.catalogue_images import CatalogueImages
+from seq2see.data.catalogue.catalogue import FASHION_MNIST_CLASSES, CatalogueCorpus, CatalogueImages
+from seq2see.data.catalogue.corpus_files import get_corpus
 from seq2see.data.catalogue.download import read_tar_members
-from seq2see.data.catalogue.image_corpora import FASHION_MNIST_CLASSES
 from seq2see.data.readers.captioned_images import CaptionedImages
 from seq2see.data.readers.packed_images import CIFAR_CLASSES
 

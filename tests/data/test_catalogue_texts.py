@@ -12,8 +12,9 @@ import pytest
 from seq2see.api import resolve
 from seq2see.core.errors import UserError
 from seq2see.data.catalogue import corpus_files
-from seq2see.data.catalogue.catalogue import CATALOGUE, CatalogueCorpus, check, list_corpora
-from seq2see.data.catalogue.catalogue_texts import READERS, CatalogueText
+from seq2see.data.catalogue.catalogue import TEXT_READERS, CatalogueCorpus, CatalogueText
+from seq2see.data.catalogue.corpus_files import check, list_corpora
+from seq2see.data.catalogue.entries import CATALOGUE
 
 PLAYS = "".join(f"ROMEO:\nLine {number}, 第{number}行.\n\n" for number in range(40))
 SENTENCES = {name: f" the {name} <unk> said \n so n't \n" for name in ("train", "valid", "test")}
@@ -34,7 +35,7 @@ def shelf(tmp_path, monkeypatch) -> Path:
         path = tmp_path / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(lzma.compress(text.encode()))
-    for name in READERS:
+    for name in TEXT_READERS:
         files = [
             replace(file, content_sha256=hashlib.sha256(CONTENTS[file.path].encode()).hexdigest())
             for file in CATALOGUE[name].files
@@ -81,7 +82,7 @@ def test_the_error_for_a_missing_text_says_where_to_put_it(shelf):
 
 def test_every_text_of_the_catalogue_has_a_reader_and_is_listed():
     texts = {name for name, entry in CATALOGUE.items() if entry.columns == ("text",)}
-    assert texts == set(READERS)
+    assert texts == set(TEXT_READERS)
     assert {each.name for each in list_corpora() if each.found} >= texts
 
 

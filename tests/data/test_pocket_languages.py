@@ -9,7 +9,7 @@ from seq2see.data.generated.pocket.english import PLURALS, VERB_FORMS
 from seq2see.data.generated.pocket.meaning import Clause, CompoundSentence, NounPhrase, Place, Word
 from seq2see.data.generated.pocket.pairing import LANGUAGES, Language, translate
 from seq2see.data.generated.pocket.sample_noun_phrases import RandomChoice
-from seq2see.data.generated.pocket.transformations import Transformations
+from seq2see.data.generated.pocket.sample_sentences import Transformations
 
 ZH, EN = LANGUAGES["zh"], LANGUAGES["en"]
 ME, YOU, HE, MARY = NounPhrase("I"), NounPhrase("you"), NounPhrase("he"), NounPhrase("Mary")

@@ -11,8 +11,8 @@ import pytest
 from seq2see.core.errors import UserError
 from seq2see.core.seeds import generator
 from seq2see.core.settings import read_tree
-from seq2see.data.generated.pocket import chinese, concepts, pocket_corpus
-from seq2see.data.generated.pocket.meaning import Clause, NounPhrase, content_words
+from seq2see.data.generated.pocket import chinese, pocket_corpus
+from seq2see.data.generated.pocket.meaning import ADJECTIVES, PRONOUNS, VERBS, Clause, NounPhrase, content_words
 from seq2see.data.generated.pocket.pairing import LANGUAGES
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 from seq2see.data.generated.pocket.sample_sentences import SentenceSampler
@@ -174,7 +174,7 @@ def test_held_out_pairs_meet_only_in_the_pairs_split(accepted):
 
 def test_held_out_pairs_do_not_meet_in_the_text_of_training(corpus):
     """The same again, without trusting the code: look for adjective + noun in the Chinese words."""
-    adjectives = {chinese.WORDS[quality.concept] for quality in concepts.ADJECTIVES}
+    adjectives = {chinese.WORDS[quality.concept] for quality in ADJECTIVES}
     forbidden = {
         (chinese.WORDS[first], chinese.WORDS[second])
         for first, second in pocket_corpus.HELD_OUT
@@ -189,9 +189,9 @@ def test_held_out_pairs_do_not_meet_in_the_text_of_training(corpus):
 
 
 def test_a_fair_share_of_pairs_is_held_out_and_no_word_loses_all_partners():
-    for rows, partners in ((concepts.ADJECTIVES, "nouns"), (concepts.VERBS, "objects")):
+    for rows, partners in ((ADJECTIVES, "nouns"), (VERBS, "objects")):
         pairs = {(row.concept, word) for row in rows for word in getattr(row, partners)}
-        pairs = {pair for pair in pairs if pair[1] not in concepts.PRONOUNS}
+        pairs = {pair for pair in pairs if pair[1] not in PRONOUNS}
         assert 0.09 < len(pairs & pocket_corpus.HELD_OUT) / len(pairs) < 0.16
         for row in rows:
             kept = [word for word in getattr(row, partners) if (row.concept, word) not in pocket_corpus.HELD_OUT]

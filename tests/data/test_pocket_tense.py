@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from seq2see.data.generated.pocket.meaning import Clause, NounPhrase
-from seq2see.data.generated.pocket.tense import HELD_OUT, PocketTense, tense_label
+from seq2see.data.generated.pocket.pocket_corpus import TENSE_HELD_OUT, PocketTense, tense_label
 
 ME, PEN = NounPhrase("I"), NounPhrase("pen")
 
@@ -16,7 +16,7 @@ ME, PEN = NounPhrase("I"), NounPhrase("pen")
 def test_every_split_is_balanced_and_no_text_is_in_two(language):
     splits = PocketTense(language=language, size=200).splits()
     assert {name: len(examples) for name, examples in splits.items()} == {
-        "train": 200, "valid": HELD_OUT, "test": HELD_OUT
+        "train": 200, "valid": TENSE_HELD_OUT, "test": TENSE_HELD_OUT
     }  # fmt: skip
     for examples in splits.values():
         assert set(Counter(example.target for example in examples).values()) == {len(examples) // 4}

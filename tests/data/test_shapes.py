@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seq2see.data.generated.shapes.rasterize import SHAPES, coverage
-from seq2see.data.generated.shapes.scenes import COLORS, SHAPE_NAMES, SIZES, Scenes
-from seq2see.data.generated.shapes.shapes_corpus import HELD_OUT, ShapesCorpus
+from seq2see.data.generated.shapes import COLORS, HELD_OUT, SHAPE_NAMES, SHAPES, SIZES, Scenes, ShapesCorpus, coverage
 
 AREAS = {"circle": np.pi, "square": 1.7**2, "bar": 2 * 0.6, "triangle": 1.299, "diamond": 2 / 1.35}
 """In squares of the radius."""

@@ -7,8 +7,14 @@ import pytest
 from PIL import Image
 
 from seq2see.core.errors import UserError
-from seq2see.data.generated.shapes.scenes import ACTIONS, COLORS, VIDEO_SHAPE_NAMES, MovingScenes, is_novel
-from seq2see.data.generated.shapes.shapes_corpus import MovingShapesCorpus
+from seq2see.data.generated.shapes import (
+    ACTIONS,
+    COLORS,
+    VIDEO_SHAPE_NAMES,
+    MovingScenes,
+    MovingShapesCorpus,
+    is_novel,
+)
 from seq2see.data.readers import video_decoding
 from seq2see.data.readers.video_decoding import frame_indices, load_video
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from source_tree import ROOT, tables
 
-from seq2see.data.catalogue.catalogue import CATALOGUE
+from seq2see.data.catalogue.entries import CATALOGUE
 from seq2see.data.readers.data_report import ISSUE_KINDS
 from seq2see.recipes.registry import RECIPES
 

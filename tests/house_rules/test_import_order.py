@@ -28,7 +28,7 @@ ANNOTATION_CYCLES = {
     # A trace names the type of the model that makes it.
     ("seq2see.tasks.generation", "seq2see.tasks.model", "seq2see.tasks.tracing"),
 }
-"""Cycles that exist only by imports for annotations."""
+"""Known cycles, which exist only by imports for annotations."""
 
 
 def imported(module: Module) -> Iterator[tuple[str, int]]:

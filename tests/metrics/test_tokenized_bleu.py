@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from seq2see.core.errors import UserError
-from seq2see.data.catalogue.catalogue import CatalogueCorpus, find_entry
-from seq2see.data.catalogue.corpus_files import locate
+from seq2see.data.catalogue.catalogue import CatalogueCorpus
+from seq2see.data.catalogue.corpus_files import find_entry, locate
 from seq2see.metrics import bleu
 from seq2see.metrics.bleu import INSTALL_HINT, corpus_bleu, corpus_bleu_tokenized, has_moses, moses_tokens
 

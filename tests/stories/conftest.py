@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seq2see.data.generated.shapes import shapes_corpus
+from seq2see.data.generated import shapes
 
 HELD_OUT = 80
 
@@ -13,5 +13,5 @@ HELD_OUT = 80
 def few_drawn_images():
     """A small number instead of the default."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shapes_corpus, "HELD_OUT", HELD_OUT)
+        patch.setattr(shapes, "HELD_OUT", HELD_OUT)
         yield HELD_OUT

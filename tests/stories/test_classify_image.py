@@ -15,7 +15,7 @@ from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.cli.predict import interactive
 from seq2see.core.errors import UserError
-from seq2see.data.generated.shapes.scenes import Scenes
+from seq2see.data.generated.shapes import Scenes
 from seq2see.models.named_tensors import named_tensors
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate

@@ -17,7 +17,7 @@ from tiny_recipes import write_pairs
 
 from seq2see.cli import app as command
 from seq2see.cli.app import run
-from seq2see.data.catalogue import catalogue
+from seq2see.data.catalogue import corpus_files
 from seq2see.runs import train as training
 from seq2see.training.signals import Interrupted
 
@@ -150,7 +150,7 @@ def test_a_corpus_with_a_changed_file_has_the_exit_code_2(
 ):
     for status, code in (("verified", 0), ("unpinned", 0), ("mismatch", 2)):
         found = [SimpleNamespace(status="verified", path="a"), SimpleNamespace(status=status, path="b")]
-        monkeypatch.setattr(catalogue, "check", lambda name, found=found: found)
+        monkeypatch.setattr(corpus_files, "check", lambda name, found=found: found)
         assert run(["data", "check", "multi30k"]) == code
         assert f"{status:<10} b" in capsys.readouterr().out
 

@@ -23,7 +23,7 @@ def list_() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from seq2see.data.catalogue.catalogue import list_corpora
+    from seq2see.data.catalogue.corpus_files import list_corpora
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("corpus", "description", "license", "folder"):
@@ -37,7 +37,7 @@ def list_() -> None:
 @data.command("get")
 def get(name: Annotated[str, typer.Argument(help="A corpus of the catalogue.")]) -> None:
     """Download a corpus, or find it on this machine, and verify it."""
-    from seq2see.data.catalogue.catalogue import get_corpus
+    from seq2see.data.catalogue.corpus_files import get_corpus
 
     corpus_files = get_corpus(name, print)
     print(f"{name} is in {corpus_files.folder}")
@@ -49,7 +49,7 @@ def check(
     task: Annotated[str, typer.Option("--task", help="The task or recipe that the files are for, as in `train`.")] = "",
 ) -> None:
     """Verify a corpus, or check your own files for errors; exit code 2 if there are any."""
-    from seq2see.data.catalogue.catalogue import CATALOGUE
+    from seq2see.data.catalogue.entries import CATALOGUE
 
     if len(names) == 1 and names[0] in CATALOGUE:
         _check_corpus(names[0])
@@ -58,7 +58,7 @@ def check(
 
 
 def _check_corpus(name: str) -> None:
-    from seq2see.data.catalogue.catalogue import check
+    from seq2see.data.catalogue.corpus_files import check
 
     checks = check(name)
     for each in checks:

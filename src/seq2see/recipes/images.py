@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from seq2see.data.augmentation import Augmentation
-from seq2see.data.catalogue.catalogue_images import CatalogueImages
-from seq2see.data.generated.shapes.shapes_corpus import MovingShapesCorpus, ShapesCorpus
+from seq2see.data.catalogue.catalogue import CatalogueImages
+from seq2see.data.generated.shapes import MovingShapesCorpus, ShapesCorpus
 from seq2see.data.tokenizers.tokenizer import WordLevel
 from seq2see.decoding.settings import Decoding
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings, VideoSource

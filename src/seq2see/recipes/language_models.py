@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from seq2see.data.catalogue.catalogue_texts import CatalogueText
+from seq2see.data.catalogue.catalogue import CatalogueText
 from seq2see.data.readers.texts import PythonLibrary
 from seq2see.data.tokenizers.tokenizer import Characters, Whitespace
 from seq2see.decoding.settings import Decoding

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
-from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
-from seq2see.data.generated.pocket.tense import PocketTense
+from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus, PocketTense
 from seq2see.data.readers.texts import PythonLibrary
 from seq2see.data.tokenizers.tokenizer import BPE, Characters, Pretrained, WordLevel
 from seq2see.models.convolutional import TextCNNSettings

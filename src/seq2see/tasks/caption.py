@@ -18,9 +18,9 @@ from pydantic import Field, model_validator
 from seq2see.core.batch import Batch, Images, Sequences
 from seq2see.core.devices import pick_device
 from seq2see.data.augmentation import Augmentation
-from seq2see.data.catalogue.catalogue_images import CatalogueImages
+from seq2see.data.catalogue.catalogue import CatalogueImages
 from seq2see.data.examples import Example, ImageExamples
-from seq2see.data.generated.shapes.shapes_corpus import MovingShapesCorpus, ShapesCorpus
+from seq2see.data.generated.shapes import MovingShapesCorpus, ShapesCorpus
 from seq2see.data.image_dataset import CaptionDataset, ImageProcessor, VideoProcessor
 from seq2see.data.readers.data_report import DataReport
 from seq2see.data.readers.user_images import UserCaptionedImages, UserCaptionedVideos

@@ -20,9 +20,9 @@ from seq2see.core.batch import Batch
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.data.augmentation import Augmentation
-from seq2see.data.catalogue.catalogue_images import CatalogueImages
+from seq2see.data.catalogue.catalogue import CatalogueImages
 from seq2see.data.examples import Example, ImageExamples
-from seq2see.data.generated.shapes.shapes_corpus import ShapesCorpus
+from seq2see.data.generated.shapes import ShapesCorpus
 from seq2see.data.image_dataset import ImageDataset, ImageProcessor, ShuffledSampler
 from seq2see.data.readers.captioned_images import CaptionedImages
 from seq2see.data.readers.data_report import DataReport

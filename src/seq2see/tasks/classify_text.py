@@ -14,7 +14,7 @@ from torch import Tensor
 from seq2see.core.errors import UserError
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.examples import Example
-from seq2see.data.generated.pocket.tense import PocketTense
+from seq2see.data.generated.pocket.pocket_corpus import PocketTense
 from seq2see.data.labeled_dataset import LabeledTextDataset
 from seq2see.data.readers.lines import is_blank
 from seq2see.data.readers.pair_files import wrong_file_count

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from seq2see.core.batch import Sequences
 from seq2see.core.settings import Settings
-from seq2see.data.catalogue.catalogue_texts import CatalogueText
+from seq2see.data.catalogue.catalogue import CatalogueText
 from seq2see.data.contiguous import ContiguousSampler
 from seq2see.data.examples import Example
 from seq2see.data.readers.texts import PythonLibrary, UserTexts

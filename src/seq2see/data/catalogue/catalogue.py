@@ -1,43 +1,43 @@
-"""The corpora of the catalogue (`entries.py`): finding, verifying and reading them.
+"""Reading the corpora of the catalogue (`entries.py`): pairs of texts, running text and images.
 
-`get_corpus` finds a corpus on this machine (see `corpus_files.py`) or downloads it from its public home; its hashes are
-verified at every reading. Pairs are read here, running text in `catalogue_texts.py`, images in `catalogue_images.py`.
+The classes are the settings of a recipe. `get_corpus` in `corpus_files.py` finds or downloads the files.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.settings import Settings
 from seq2see.data.catalogue.corpus_files import (
     MAX_BYTES,
-    CatalogueEntry,
     CorpusFiles,
-    FileCheck,
-    download,
-    locate,
-    record_hashes,
-    verify,
+    find_entry,
+    get_corpus,
+    print_note,
 )
-from seq2see.data.catalogue.download import extracted_member
-from seq2see.data.catalogue.entries import CATALOGUE, FURTHER_TESTS
-from seq2see.data.catalogue.text_corpora import (
+from seq2see.data.catalogue.download import extracted_member, read_tar_members
+from seq2see.data.catalogue.entries import (
+    FURTHER_TESTS,
     LABELED_CORPORA,
     TAGGED_CORPORA,
-    read_dictionary,
-    read_labeled,
-    read_universal_dependencies,
-    split_by_word,
 )
+from seq2see.data.catalogue.pronouncing_dictionary import read_dictionary, split_by_word
 from seq2see.data.examples import Example
-from seq2see.data.hold_out import Splits, hold_out_components
-from seq2see.data.readers.data_report import DataReport, ErrorPolicy
+from seq2see.data.hold_out import Splits, hold_out, hold_out_components
+from seq2see.data.readers.captioned_images import with_captions
+from seq2see.data.readers.conll import read_tagged
+from seq2see.data.readers.data_report import DataReport, ErrorPolicy, Location
+from seq2see.data.readers.image_loading import ImageItem, LoadedImages, load_images
+from seq2see.data.readers.image_sets import ImageSplits, hold_out_images, resize_packed
+from seq2see.data.readers.lines import read_lines
+from seq2see.data.readers.packed_images import PackedImages, read_cifar, read_mnist, read_sprites
 from seq2see.data.readers.pair_files import read_pairs
+from seq2see.data.readers.texts import hold_out_end, read_text
 
 
 class CatalogueCorpus(Settings):
@@ -52,7 +52,7 @@ class CatalogueCorpus(Settings):
     def splits(self) -> Splits:
         """The examples as train, valid and test; downloaded first if they are not on this machine."""
         source, target = self.column_pair
-        return READERS[self.name](get_corpus(self.name), source, target)
+        return PAIR_READERS[self.name](get_corpus(self.name), source, target)
 
     @property
     def column_pair(self) -> tuple[str, str]:
@@ -78,76 +78,34 @@ class CatalogueCorpus(Settings):
         return source, target
 
 
-@dataclass(frozen=True)
-class CorpusListing:
-    """A line of `seq2see data list`."""
+class CatalogueText(Settings):
+    """A running text of the catalogue: `seq2see data list` shows them."""
 
-    name: str
-    description: str
-    license: str
-    home: str
-    size: int
-    """Bytes of text, as far as the catalogue states them."""
-    found: str
-    """Where it was found on this machine; empty if it must be downloaded."""
+    kind: Literal["catalogue-text"] = "catalogue-text"
+    name: Literal["tinyshakespeare", "timemachine", "ptb"] = "tinyshakespeare"
+    """The text: Shakespeare's plays, The Time Machine, or the sentences of the Penn Treebank."""
+
+    def splits(self) -> Splits:
+        """Train, valid and test; downloaded first if they are not on this machine."""
+        return TEXT_READERS[self.name](get_corpus(self.name).paths)
 
 
-def list_corpora() -> list[CorpusListing]:
-    """All corpora of the catalogue, and where each was found on this machine."""
-    return [
-        CorpusListing(entry.name, entry.description, entry.license, entry.home, _size(entry), _found_in(locate(entry)))
-        for entry in CATALOGUE.values()
-    ]
+class CatalogueImages(Settings):
+    """An image set of the catalogue: `seq2see data list` shows them."""
+
+    kind: Literal["catalogue-images"] = "catalogue-images"
+    name: Literal["mnist", "fashion-mnist", "cifar10", "flickr8k-small"] = "cifar10"
+    """The name of the image set in the catalogue."""
+
+    def images(self, image_size: int, channels: int) -> tuple[ImageSplits, list[DataReport]]:
+        """Train, valid and test in this size; downloaded first if they are not on this machine."""
+        report = DataReport(unit="images")
+        splits = IMAGE_READERS[self.name](get_corpus(self.name), image_size, channels, report)
+        report.raise_for_errors(ErrorPolicy())
+        return hold_out_images(splits), [report]
 
 
-def _size(entry: CatalogueEntry) -> int:
-    return sum(file.size for file in entry.files)
-
-
-def get_corpus(name: str, log: Callable[[str], None] | None = None) -> CorpusFiles:
-    """Find a corpus on this machine, or download it from its public home; its hashes are verified."""
-    log = log or _log
-    entry = find_entry(name)
-    corpus_files = locate(entry) or download(entry)
-    for path in record_hashes(corpus_files):
-        log(
-            f"{entry.home} updates its file from time to time, so the catalogue has no hash of it; "
-            f"the hash of your copy was recorded in {path.parent / 'LOCK.json'}."
-        )
-    for checked in verify(corpus_files):
-        if checked.status == "mismatch":
-            raise UserError(
-                f"This is not the expected file: its SHA-256 is {checked.found} instead of {checked.expected}.",
-                location=str(checked.path),
-                hint=f"Delete it and run `seq2see data get {name}`, or train on it as a file of your own.",
-            )
-    return corpus_files
-
-
-def check(name: str) -> list[FileCheck]:
-    """Compare the files of a corpus with their hashes; nothing is changed or downloaded."""
-    entry = find_entry(name)
-    corpus_files = locate(entry)
-    if corpus_files is None:
-        raise UserError(f"{name} is not on this machine.", hint=f"`seq2see data get {name}` downloads it.")
-    return verify(corpus_files)
-
-
-def find_entry(name: str) -> CatalogueEntry:
-    """The entry of this name."""
-    if name not in CATALOGUE:
-        raise unknown_name("corpus", name, CATALOGUE)
-    return CATALOGUE[name]
-
-
-def _found_in(corpus_files: CorpusFiles | None) -> str:
-    if corpus_files is None:
-        return ""
-    return f"package {corpus_files.package}" if corpus_files.package else str(corpus_files.paths[0].parent)
-
-
-def _log(text: str) -> None:
-    print(text, file=sys.stderr)
+# --- pairs: two texts, a text and its label, words and their tags, spelling and pronunciation ---
 
 
 def read_multi30k(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
@@ -174,7 +132,7 @@ def read_tatoeba(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
         # Volunteers write this corpus: a few invalid lines in a new edition are skipped, with a message.
         examples, report = read_pairs([table], ErrorPolicy("skip"))
     if report.rejected:
-        _log(f"{path}: {report.rejected:,} of {report.read:,} lines are invalid and were skipped.")
+        print_note(f"{path}: {report.rejected:,} of {report.read:,} lines are invalid and were skipped.")
     return hold_out_components([_swap_languages(example, source, str(table), shown_path) for example in examples])
 
 
@@ -196,15 +154,155 @@ def read_cmudict(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
     report.raise_for_errors(ErrorPolicy())
     if skipped := report.counts["unsupported characters"]:
         reason = "they have digits or other unsupported characters"
-        _log(f"{corpus_files.paths[0]}: {skipped:,} of {report.read:,} words were skipped: {reason}.")
+        print_note(f"{corpus_files.paths[0]}: {skipped:,} of {report.read:,} words were skipped: {reason}.")
     return split_by_word(words)
 
 
-READERS: dict[str, Callable[[CorpusFiles, str, str], Splits]] = {
+LABEL_NAMES = {"0": "negative", "1": "positive"}
+"""The names of the labels of SST-2."""
+
+
+def read_labeled(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
+    """The published development texts are the test split; some of the training texts are held out as valid.
+
+    Training texts that also occur in the test split are removed.
+    """
+    train, test = ([_labeled(example) for example in read_pairs([path])[0]] for path in corpus_files.paths)
+    train, test = ([example for example in each if example.target != "label"] for each in (train, test))
+    test_sources = {example.source for example in test}
+    return hold_out([example for example in train if example.source not in test_sources], test=test)
+
+
+def _labeled(example: Example) -> Example:
+    """The example with the text as source and the label as target; SST-2 has them swapped, with a header."""
+    if example.source in (*LABEL_NAMES, "label"):
+        label = LABEL_NAMES.get(example.source, example.source)
+        return replace(example, source=example.target.strip(), target=label)
+    return example
+
+
+def read_universal_dependencies(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
+    """The development sentences are the test split; some of the training sentences are held out as valid."""
+    train, test = (read_tagged(path)[0] for path in corpus_files.paths)
+    return hold_out(train, test=test, allow_overlap=True)  # short sentences such as "Thanks !" occur many times
+
+
+PAIR_READERS: dict[str, Callable[[CorpusFiles, str, str], Splits]] = {
     "multi30k": read_multi30k,
     "tatoeba-zh-en": read_tatoeba,
     "tatoeba-fr-en": read_tatoeba,
     "cmudict": read_cmudict,
     **dict.fromkeys(LABELED_CORPORA, read_labeled),
     **dict.fromkeys(TAGGED_CORPORA, read_universal_dependencies),
+}
+
+
+# --- running text: plays, a novel, the sentences of a treebank ---
+
+
+TRAIN_SHARE = 0.9
+"""The share of the plays, from their beginning, that is the usual training split."""
+
+
+def read_tinyshakespeare(paths: list[Path]) -> Splits:
+    """The first 90 % of the characters as train and the rest as valid, the usual split; there is no test split."""
+    text, _ = read_text(paths[0])
+    cut = int(TRAIN_SHARE * len(text.target))
+    parts = {"train": text.target[:cut], "valid": text.target[cut:]}
+    return {name: [Example("", part, location=text.location)] for name, part in parts.items()} | {"test": []}
+
+
+def read_timemachine(paths: list[Path]) -> Splits:
+    """One text, whose end is held out."""
+    return hold_out_end({"train": [read_text(paths[0])[0]], "valid": [], "test": []})
+
+
+def read_ptb(paths: list[Path]) -> Splits:
+    """A file for each split; a line is a sentence, and the line ending is a token like any other."""
+    return {name: [read_text(path)[0]] for name, path in zip(("train", "valid", "test"), paths, strict=True)}
+
+
+TEXT_READERS: dict[str, Callable[[list[Path]], Splits]] = {
+    "tinyshakespeare": read_tinyshakespeare,
+    "timemachine": read_timemachine,
+    "ptb": read_ptb,
+}
+
+# --- images ---
+
+
+FASHION_MNIST_CLASSES = (
+    "T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot",
+)  # fmt: skip
+"""The classes of Fashion-MNIST in their order (Xiao, Rasul & Vollgraf 2017)."""
+
+
+def read_mnist_corpus(
+    corpus_files: CorpusFiles, image_size: int, channels: int, report: DataReport
+) -> dict[str, LoadedImages]:
+    """MNIST: the label of an image is its digit."""
+    return _all_in_size(read_mnist(corpus_files.paths[0].parent), image_size, channels, report)
+
+
+def read_fashion_mnist(
+    corpus_files: CorpusFiles, image_size: int, channels: int, report: DataReport
+) -> dict[str, LoadedImages]:
+    """Fashion-MNIST: the label of an image is the name of its class, not the class index."""
+    splits = {
+        split: PackedImages(each.pixels, tuple(FASHION_MNIST_CLASSES[int(label)] for label in each.labels), each.file)
+        for split, each in read_mnist(corpus_files.paths[0].parent).items()
+    }
+    return _all_in_size(splits, image_size, channels, report)
+
+
+def read_cifar10(
+    corpus_files: CorpusFiles, image_size: int, channels: int, report: DataReport
+) -> dict[str, LoadedImages]:
+    """CIFAR-10, in the format that was found: sprites or binary batches."""
+    first = corpus_files.paths[0]
+    read = read_sprites if first.suffix == ".png" else read_cifar
+    return _all_in_size(read(first.parent), image_size, channels, report)
+
+
+def _all_in_size(
+    splits: dict[str, PackedImages], image_size: int, channels: int, report: DataReport
+) -> dict[str, LoadedImages]:
+    return {name: resize_packed(each, image_size, channels, report) for name, each in splits.items()}
+
+
+def read_flickr8k(
+    corpus_files: CorpusFiles, image_size: int, channels: int, report: DataReport
+) -> dict[str, LoadedImages]:
+    """Flickr8k: the development images are the test split; some of the training images are held out as valid."""
+    archive, captions, *lists = corpus_files.paths
+    captions_of: dict[str, list[str]] = {}
+    for row in read_pairs([captions])[0]:
+        captions_of.setdefault(row.source.partition("#")[0], []).append(row.target.strip())
+    names_of = {split: _read_names(path) for split, path in zip(("train", "test"), lists, strict=True)}
+    contents = read_tar_members(archive, {name for names in names_of.values() for name in names})
+    splits = {}
+    for split, names in names_of.items():
+        for name in names:
+            if name not in contents or name not in captions_of:
+                message = f"There is no {'image' if name not in contents else 'caption of'} '{name}'."
+                raise UserError(message, location=str(archive if name not in contents else captions))
+        items = [ImageItem(Path(name), captions_of[name][0], name, Location(f"{archive}/{name}")) for name in names]
+        loaded = load_images(items, image_size, channels, report, lambda each: contents[each.name])
+        splits[split] = with_captions(loaded, captions_of)
+    return splits
+
+
+def _read_names(path: Path) -> list[str]:
+    """The names of a file, one per line."""
+    report = DataReport()
+    names = [line.text.strip() for line in read_lines(path, report)]
+    report.raise_for_errors(ErrorPolicy())
+    return [name for name in names if name]
+
+
+IMAGE_READERS: dict[str, Callable[[CorpusFiles, int, int, DataReport], dict[str, LoadedImages]]] = {
+    "mnist": read_mnist_corpus,
+    "fashion-mnist": read_fashion_mnist,
+    "cifar10": read_cifar10,
+    "flickr8k-small": read_flickr8k,
 }

@@ -1,9 +1,9 @@
 """Finding the files of a corpus on this machine, downloading them, and verifying their hashes.
 
-Three locations are searched in this order: the folder that SEQ2SEE_DATA names, the cache of seq2see, and (for a corpus
-that is part of a Python package) the installed package. A pinned file must have its SHA-256. A file that its home
-updates from time to time cannot be pinned: the hash of the first copy is recorded in LOCK.json in the same folder, and
-later readings must find the same file.
+`get_corpus` does all of it. Three locations are searched in this order: the folder that SEQ2SEE_DATA names, the cache
+of seq2see, and (for a corpus that is part of a Python package) the installed package. A pinned file must have its
+SHA-256, which is verified at every reading. A file that its home updates from time to time cannot be pinned: the hash
+of the first copy is recorded in LOCK.json in the same folder, and later readings must find the same file.
 """
 
 from __future__ import annotations
@@ -13,54 +13,24 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from seq2see.core.errors import UserError
+from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.files import sha256, write_json
 from seq2see.data.catalogue.download import Download, fetch
+from seq2see.data.catalogue.entries import (
+    CATALOGUE,
+    CatalogueEntry,
+    File,
+)
 from seq2see.data.readers.compression import read_chunks
 
 MAX_BYTES = 1 << 28
 """No file of the catalogue is larger than this (256 MiB), compressed or not."""
-
-
-@dataclass(frozen=True)
-class File:
-    """One file of a corpus."""
-
-    path: str
-    """The path relative to a data folder."""
-    size: int = 0
-    """Bytes of the decompressed content; 0 if unknown."""
-    content_sha256: str = ""
-    """SHA-256 of the decompressed content, which does not depend on the compression; empty if not pinned."""
-    url: str = ""
-    """The URL of the download; empty if there is none."""
-    member: str = ""
-    """The file to read from a zip archive."""
-
-
-@dataclass(frozen=True)
-class CatalogueEntry:
-    """One corpus of the catalogue."""
-
-    name: str
-    description: str
-    license: str
-    home: str
-    columns: tuple[str, ...]
-    """The possible sources and targets of an example: the default source first, the default target second."""
-    files: tuple[File, ...]
-    """The files of a data folder."""
-    published: tuple[File, ...] = ()
-    """Files with the same content in another format, such as that of the public home."""
-    optional: tuple[File, ...] = ()
-    """Further files that are read if they exist, but not downloaded."""
-    package: str = ""
-    """The Python package that contains the corpus; `package_file` is the path in the package."""
-    package_file: str = ""
 
 
 @dataclass(frozen=True)
@@ -226,3 +196,76 @@ def _lock(folder: Path) -> dict[str, dict[str, str | int]]:
         pass
     hint = "Delete it together with the files in its folder, and download them again."
     raise UserError("This record of hashes is damaged.", location=str(path), hint=hint)
+
+
+@dataclass(frozen=True)
+class CorpusListing:
+    """A line of `seq2see data list`."""
+
+    name: str
+    description: str
+    license: str
+    home: str
+    size: int
+    """Bytes of text, as far as the catalogue states them."""
+    found: str
+    """Where it was found on this machine; empty if it must be downloaded."""
+
+
+def list_corpora() -> list[CorpusListing]:
+    """All corpora of the catalogue, and where each was found on this machine."""
+    return [
+        CorpusListing(entry.name, entry.description, entry.license, entry.home, _size(entry), _found_in(locate(entry)))
+        for entry in CATALOGUE.values()
+    ]
+
+
+def _size(entry: CatalogueEntry) -> int:
+    return sum(file.size for file in entry.files)
+
+
+def get_corpus(name: str, log: Callable[[str], None] | None = None) -> CorpusFiles:
+    """Find a corpus on this machine, or download it from its public home; its hashes are verified."""
+    log = log or print_note
+    entry = find_entry(name)
+    corpus_files = locate(entry) or download(entry)
+    for path in record_hashes(corpus_files):
+        log(
+            f"{entry.home} updates its file from time to time, so the catalogue has no hash of it; "
+            f"the hash of your copy was recorded in {path.parent / 'LOCK.json'}."
+        )
+    for checked in verify(corpus_files):
+        if checked.status == "mismatch":
+            raise UserError(
+                f"This is not the expected file: its SHA-256 is {checked.found} instead of {checked.expected}.",
+                location=str(checked.path),
+                hint=f"Delete it and run `seq2see data get {name}`, or train on it as a file of your own.",
+            )
+    return corpus_files
+
+
+def check(name: str) -> list[FileCheck]:
+    """Compare the files of a corpus with their hashes; nothing is changed or downloaded."""
+    entry = find_entry(name)
+    corpus_files = locate(entry)
+    if corpus_files is None:
+        raise UserError(f"{name} is not on this machine.", hint=f"`seq2see data get {name}` downloads it.")
+    return verify(corpus_files)
+
+
+def find_entry(name: str) -> CatalogueEntry:
+    """The entry of this name."""
+    if name not in CATALOGUE:
+        raise unknown_name("corpus", name, CATALOGUE)
+    return CATALOGUE[name]
+
+
+def _found_in(corpus_files: CorpusFiles | None) -> str:
+    if corpus_files is None:
+        return ""
+    return f"package {corpus_files.package}" if corpus_files.package else str(corpus_files.paths[0].parent)
+
+
+def print_note(text: str) -> None:
+    """Print a note on standard error."""
+    print(text, file=sys.stderr)

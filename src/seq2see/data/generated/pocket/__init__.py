@@ -4,14 +4,13 @@ A *meaning* is sampled once; each language realizes it independently and annotat
 meaning that it expresses. Two words that express the same part are aligned: the gold alignment costs nothing and is
 correct by construction.
 
-Read in this order: `concepts.py` (the nouns, verbs and adjectives of this world), `meaning.py` (a sentence independent
-of language), `chinese.py` and `english.py` (words and surface realization), `pairing.py` (a pair with its alignment),
-`sample_*.py` and `transformations.py` (random meanings), `pocket_corpus.py` (training, held-out and generalization
-splits, and the settings).
+Read in this order: `meaning.py` (the nouns, verbs and adjectives of this world, and a sentence independent of
+language), `chinese.py` and `english.py` (words and surface realization), `pairing.py` (a pair with its alignment),
+`sample_*.py` (random meanings), `pocket_corpus.py` (training, held-out and generalization splits, and the settings).
 
 **A third language** is one more module with a `Language`:
 
-1. a lexicon: a word for each concept of `concepts.py` (write it as a table, as in `chinese.py`);
+1. a lexicon: a word for each concept of `meaning.py` (write it as a table, as in `chinese.py`);
 2. rules: `realize(meaning)` returns the words in order, each as `Word(text, tag, node, secondary_nodes)`. `node` is
    the path of the part of the meaning that the word expresses (`object`, `object.owner`, `verb`, `verb.not`, ...;
    `meaning.py` has the full list), `secondary_nodes` the paths that it helps to express;

@@ -13,8 +13,19 @@ bound ones.
 
 from __future__ import annotations
 
-from seq2see.data.generated.pocket.concepts import FAMILY, NAMES, PORTIONS, PRONOUNS, TOWNS
-from seq2see.data.generated.pocket.meaning import Clause, Meaning, NounPhrase, Place, Word, is_question
+from seq2see.data.generated.pocket.meaning import (
+    FAMILY,
+    NAMES,
+    PORTIONS,
+    PRONOUNS,
+    TOWNS,
+    Clause,
+    Meaning,
+    NounPhrase,
+    Place,
+    Word,
+    is_question,
+)
 
 NUMBERLESS = ("every", "plural", "some", "many")
 PLURAL_DEMONSTRATIVES = {"this": "these", "that": "those"}

@@ -14,8 +14,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from seq2see.data.generated.pocket.concepts import CLASSES, NAMES, PORTIONS, PRONOUNS, STUDIES, TOWNS, VERBS
-from seq2see.data.generated.pocket.meaning import Clause, Meaning, NounPhrase, Place, Word, is_question, wh_role
+from seq2see.data.generated.pocket.meaning import (
+    CLASSES,
+    NAMES,
+    PORTIONS,
+    PRONOUNS,
+    STUDIES,
+    TOWNS,
+    VERBS,
+    Clause,
+    Meaning,
+    NounPhrase,
+    Place,
+    Word,
+    is_question,
+    wh_role,
+)
 
 PROPER = NAMES | STUDIES | TOWNS
 """Nouns without a plural."""

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from seq2see.data.generated.pocket.concepts import (
+from seq2see.data.generated.pocket.meaning import (
     ADJECTIVES,
     CLASSES,
     FAMILY,
@@ -17,9 +17,10 @@ from seq2see.data.generated.pocket.concepts import (
     PRONOUNS,
     STUDIES,
     TOWNS,
+    NounPhrase,
+    Place,
     members,
 )
-from seq2see.data.generated.pocket.meaning import NounPhrase, Place
 
 Option = TypeVar("Option")
 

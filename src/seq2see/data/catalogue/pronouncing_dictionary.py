@@ -1,8 +1,8 @@
-"""Texts of the catalogue with labels, tags or pronunciations: reviews, treebanks, and a pronouncing dictionary.
+"""Reading the pronouncing dictionary CMUdict, and splitting it by word.
 
-Every line of a file is counted. A line of the dictionary CMUdict is a word and its phonemes in ARPAbet: 24 consonants,
-and 15 vowels that end in their stress (0 none, 1 primary, 2 secondary). `word(2)` is another pronunciation of `word`,
-and a comment may follow after `#`:
+Every line is counted. A line is a word and its phonemes in ARPAbet: 24 consonants, and 15 vowels that end in their
+stress (0 none, 1 primary, 2 secondary). `word(2)` is another pronunciation of `word`, and a comment may follow after
+`#`:
 
     tomato T AH0 M EY1 T OW2
     tomato(2) T AH0 M AA1 T OW2
@@ -11,18 +11,14 @@ and a comment may follow after `#`:
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 from seq2see.core.errors import UserError
 from seq2see.core.seeds import derive_seed
-from seq2see.data.catalogue.corpus_files import CatalogueEntry, CorpusFiles, File
 from seq2see.data.examples import Example
-from seq2see.data.hold_out import Splits, hold_out
-from seq2see.data.readers.conll import read_tagged
+from seq2see.data.hold_out import Splits
 from seq2see.data.readers.data_report import DataReport
 from seq2see.data.readers.lines import Line, read_lines
-from seq2see.data.readers.pair_files import read_pairs
 
 VOWELS = ("AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW")
 CONSONANTS = (
@@ -117,104 +113,3 @@ def split_by_word(words: Dictionary) -> Splits:
         else:
             splits["train"] += examples
     return splits
-
-
-LABELED_CORPORA: dict[str, CatalogueEntry] = {
-    "sst2": CatalogueEntry(
-        name="sst2",
-        description="English movie reviews and parts of them, good or bad; 67,349 + 872 texts",
-        license="none stated; used for research",
-        home="https://nlp.stanford.edu/sentiment",
-        columns=("text", "label"),
-        files=(
-            File("sst2/train.tsv.xz", 3_806_081, "e981ceb4fe6c9acd1c79851d0d091b9e78103f1f2a399ca83dda27915d41c56c"),
-            File("sst2/dev.tsv.xz", 94_414, "84207e6be5873fb18db798cc6faec86871f5a426554650ff64a1c34e87665f6f"),
-        ),
-    ),
-    "chnsenticorp": CatalogueEntry(
-        name="chnsenticorp",
-        description="Chinese reviews of hotels, books and computers, good or bad; 9,600 + 1,200 texts",
-        license="none stated; used for research",
-        home="no known public home; SEQ2SEE_DATA must name a folder that contains it",
-        columns=("text", "label"),
-        files=(
-            File(
-                "chnsenticorp/train.tsv.xz",
-                3_087_161,
-                "2d055b163db91611d08039f7b8d7fec453fb9de45e3d892f1dbc162fb0486da4",
-            ),
-            File(
-                "chnsenticorp/dev.tsv.xz", 382_617, "7f55d58efd9783720ff9247de3513bb11a09521e77a6c73a7c7767b5d6d8279a"
-            ),
-        ),
-    ),
-}
-LABEL_NAMES = {"0": "negative", "1": "positive"}
-"""The names of the labels of SST-2."""
-
-
-def read_labeled(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
-    """The published development texts are the test split; some of the training texts are held out as valid.
-
-    Training texts that also occur in the test split are removed.
-    """
-    train, test = ([_labeled(example) for example in read_pairs([path])[0]] for path in corpus_files.paths)
-    train, test = ([example for example in each if example.target != "label"] for each in (train, test))
-    test_sources = {example.source for example in test}
-    return hold_out([example for example in train if example.source not in test_sources], test=test)
-
-
-def _labeled(example: Example) -> Example:
-    """The example with the text as source and the label as target; SST-2 has them swapped, with a header."""
-    if example.source in (*LABEL_NAMES, "label"):
-        label = LABEL_NAMES.get(example.source, example.source)
-        return replace(example, source=example.target.strip(), target=label)
-    return example
-
-
-TAGGED_CORPORA: dict[str, CatalogueEntry] = {
-    "ud-english-ewt": CatalogueEntry(
-        name="ud-english-ewt",
-        description="English of the web, every word with its part of speech; 12,544 + 2,001 sentences",
-        license="CC BY-SA 4.0",
-        home="https://github.com/UniversalDependencies/UD_English-EWT",
-        columns=("words", "tags"),
-        files=(
-            File(
-                "ud-english-ewt/en_ewt-ud-train.conllu.xz",
-                14_203_025,
-                "3fb78e2b55482c8ee00caa653af436c88c9e5bc9a73ce26e4ae3ddc79d2b7e7b",
-            ),
-            File(
-                "ud-english-ewt/en_ewt-ud-dev.conllu.xz",
-                1_805_545,
-                "531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6",
-            ),
-        ),
-    ),
-    "ud-chinese-gsd": CatalogueEntry(
-        name="ud-chinese-gsd",
-        description="Chinese (traditional characters), every word with its part of speech; 3,997 + 500 sentences",
-        license="CC BY-NC-SA 4.0",
-        home="https://github.com/UniversalDependencies/UD_Chinese-GSD",
-        columns=("words", "tags"),
-        files=(
-            File(
-                "ud-chinese-gsd-r1.4/zh-ud-train.conllu.xz",
-                3_281_947,
-                "94c1ad7f8f7d545169bafbef367852b965ec5eada13d614d8e8b6b9297ee6d0d",
-            ),
-            File(
-                "ud-chinese-gsd-r1.4/zh-ud-dev.conllu.xz",
-                422_074,
-                "574a2c826fc4207530be65b9cd9d8d9611a9749716ab1e3349ec681b93c7a42f",
-            ),
-        ),
-    ),
-}
-
-
-def read_universal_dependencies(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
-    """The development sentences are the test split; some of the training sentences are held out as valid."""
-    train, test = (read_tagged(path)[0] for path in corpus_files.paths)
-    return hold_out(train, test=test, allow_overlap=True)  # short sentences such as "Thanks !" occur many times

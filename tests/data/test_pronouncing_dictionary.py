@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from seq2see.core.errors import UserError
-from seq2see.data.catalogue import text_corpora
-from seq2see.data.catalogue.text_corpora import PHONEMES, read_dictionary, split_by_word
+from seq2see.data.catalogue import pronouncing_dictionary
+from seq2see.data.catalogue.pronouncing_dictionary import PHONEMES, read_dictionary, split_by_word
 from seq2see.data.examples import Example
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy
 
@@ -111,20 +111,20 @@ def test_there_are_39_sounds_and_15_of_them_are_stressed_in_three_ways():
 
 
 def numbered(count):
-    """Words of letters a to j, every seventh with two text_corpora."""
+    """Words of letters a to j, every seventh with two pronunciations."""
     spelt = ["".join("abcdefghij"[int(digit)] for digit in str(number)) for number in range(count)]
     sounds = [{"AH0": "f:1", "EY1": "f:2"} if number % 7 == 0 else {"AH0": "f:1"} for number in range(count)]
     return dict(zip(spelt, sounds, strict=True))
 
 
 def test_of_a_real_dictionary_5000_words_are_tested():
-    assert (text_corpora.TEST, text_corpora.VALID) == (5000, 2000)
+    assert (pronouncing_dictionary.TEST, pronouncing_dictionary.VALID) == (5000, 2000)
 
 
 @pytest.mark.parametrize("count, valid, test", [(3, 1, 1), (20, 1, 1), (400, 8, 20), (1000, 20, 50), (2000, 23, 61)])
 def test_the_number_of_held_out_words(monkeypatch, count, valid, test):
-    monkeypatch.setattr(text_corpora, "TEST", 61)
-    monkeypatch.setattr(text_corpora, "VALID", 23)
+    monkeypatch.setattr(pronouncing_dictionary, "TEST", 61)
+    monkeypatch.setattr(pronouncing_dictionary, "VALID", 23)
     words = numbered(count)
     splits = split_by_word(words)
     assert (len(splits["valid"]), len(splits["test"])) == (valid, test)

@@ -1,4 +1,6 @@
-"""Scenes: images and videos of one shape with sampled attributes and actions, their labels, captions and rendering.
+"""Shapes: generated images and videos of one shape each, whose content is known, with labels or captions.
+
+A corpus samples scenes, that is, the attributes of its images or videos; a scene has a caption, and is rendered.
 
 In an image, the shape, its color, its size (small or large) and its position (one ninth of the image) are sampled
 uniformly; within these classes shade, radius, exact position and rotation vary. A dark background, specks and noise
@@ -12,16 +14,76 @@ up". A single frame does not determine the actions, and two frames do not determ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from seq2see.core.seeds import generator
-from seq2see.data.generated.shapes.rasterize import SHAPES, coverage
+from seq2see.core.settings import Settings
+from seq2see.data.examples import ImageExamples
 from seq2see.data.progress import in_batches
+from seq2see.data.readers.data_report import DataReport
 
-SHAPE_NAMES = tuple(SHAPES)
+SEED = 1
+"""The seed of the scenes, which does not depend on the seed of the training."""
+HELD_OUT = 1000
+"""The number of images in each of valid and test."""
+LUMA_WEIGHTS = np.array([0.299, 0.587, 0.114], np.float32)
+"""The weights of red, green and blue in the luma of a pixel (ITU-R BT.601)."""
+
+
+class ShapesCorpus(Settings):
+    """Generated images of one of ten shapes in any color, size and position, with labels or captions."""
+
+    kind: Literal["shapes"] = "shapes"
+    size: int = Field(default=20_000, ge=1, le=1_000_000)
+    """The number of training images; the other splits do not depend on it."""
+    annotation: Literal["label", "caption"] = "label"
+    """The target of an image: the name of its shape, or a caption such as "a small red star at the top left"."""
+
+    def images(self, image_size: int, channels: int) -> tuple[dict[str, ImageExamples], list[DataReport]]:
+        """Train, valid and test, and no data reports; the name of a labeled image is its caption."""
+        counts = {"train": self.size, "valid": HELD_OUT, "test": HELD_OUT}
+        splits = {}
+        for name, count in counts.items():
+            scenes = Scenes.sample(count, SEED, name)
+            pixels = _in_channels(scenes.render(image_size, SEED, name), channels)
+            if self.annotation == "label":
+                splits[name] = ImageExamples(pixels, scenes.labels, scenes.captions)
+            else:
+                numbers = tuple(f"{name} {number}" for number in range(count))
+                splits[name] = ImageExamples(pixels, scenes.captions, numbers)
+        return splits, []
+
+
+class MovingShapesCorpus(Settings):
+    """Generated videos of a moving shape, with captions such as "a red ring grows, then moves up"."""
+
+    kind: Literal["moving-shapes"] = "moving-shapes"
+    size: int = Field(default=8_000, ge=1, le=100_000)
+    """The number of training videos; the other splits do not depend on it."""
+
+    def videos(self, image_size: int, channels: int, frames: int) -> tuple[dict[str, ImageExamples], list[DataReport]]:
+        """Train, valid and test, and no data reports; one in eight captions of valid and test is novel."""
+        splits = {}
+        for name, count in {"train": self.size, "valid": HELD_OUT, "test": HELD_OUT}.items():
+            scenes = MovingScenes.sample(count, frames, SEED, name)
+            pixels = _in_channels(scenes.render(image_size, SEED, name), channels)
+            splits[name] = ImageExamples(pixels, scenes.captions, tuple(f"{name} {each}" for each in range(count)))
+        return splits, []
+
+
+def _in_channels(pixels: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
+    return pixels if channels == 3 else (pixels @ LUMA_WEIGHTS).round().astype(np.uint8)[..., None]
+
+
+# --- scenes of images ---
+
+
 COLORS = {
     "red": (225, 50, 45),
     "orange": (240, 145, 30),
@@ -137,6 +199,9 @@ def _position_phrase(position: str) -> str:
     return f"{'on' if position in ('left', 'right') else 'at'} the {position}"
 
 
+# --- scenes of videos ---
+
+
 VIDEO_SHAPE_NAMES = ("bar", "circle", "cross", "ring", "triangle")
 """Shapes that can be distinguished in a few pixels."""
 ACTIONS = {
@@ -247,3 +312,100 @@ def _changes(actions: NDArray[np.int64], frames: int) -> NDArray[np.float64]:
     single = (actions[:, 0] == actions[:, 1])[:, None, None]
     progress = np.where(single, np.stack(one, 1), np.stack(two, 1))  # (video, frame, action)
     return np.matmul(progress, np.array(list(ACTIONS.values()), np.float64)[actions])
+
+
+# --- Rasterization: each shape is a signed distance function, positive inside, negative outside. A point has
+# coordinates (u, v) relative to the center of its shape, in units of its radius; v grows downwards. The distance times
+# the radius is a distance in pixels, and within half a pixel of the edge a pixel is partially covered: this gives
+# anti-aliased edges without supersampling. ---
+
+
+PerPixel = NDArray[np.float32]
+"""(image, row, column): a value for each pixel."""
+PerImage = NDArray[np.float32]
+"""(image,) or (image, 2): a value or a point for each image."""
+
+
+def circle(u: PerPixel, v: PerPixel) -> PerPixel:
+    """1 - r."""
+    return 1 - np.hypot(u, v)
+
+
+def ring(u: PerPixel, v: PerPixel) -> PerPixel:
+    """The area between two circles."""
+    return np.float32(0.23) - np.abs(np.hypot(u, v) - np.float32(0.77))
+
+
+def square(u: PerPixel, v: PerPixel) -> PerPixel:
+    """max(|u|, |v|) is at most 0.85."""
+    return np.float32(0.85) - np.maximum(np.abs(u), np.abs(v))
+
+
+def diamond(u: PerPixel, v: PerPixel) -> PerPixel:
+    """|u| + |v| < 1, scaled to be narrower than high, so that it is not a rotated square."""
+    return (1 - np.float32(1.35) * np.abs(u) - np.abs(v)) * np.float32(0.6)
+
+
+def triangle(u: PerPixel, v: PerPixel) -> PerPixel:
+    """The inner side of three lines."""
+    return np.float32(0.5) - np.maximum(v, np.float32(0.866) * np.abs(u) - np.float32(0.5) * v)
+
+
+def bar(u: PerPixel, v: PerPixel) -> PerPixel:
+    """A flat rectangle."""
+    return np.minimum(1 - np.abs(u), np.float32(0.3) - np.abs(v))
+
+
+def cross(u: PerPixel, v: PerPixel) -> PerPixel:
+    """The union of two bars."""
+    return np.maximum(bar(u, v), bar(v, u))
+
+
+def star(u: PerPixel, v: PerPixel) -> PerPixel:
+    """A pentagram of five lines: the points on the inner side of at least four of them."""
+    angles = np.pi / 2 + np.arange(5, dtype=np.float32) * np.float32(2 * np.pi / 5)
+    inside = [np.float32(0.309) - (np.cos(a) * u + np.sin(a) * v).astype(np.float32) for a in angles]
+    lowest = np.minimum(inside[0], inside[1])
+    second = np.maximum(inside[0], inside[1])
+    for each in inside[2:]:
+        second = np.minimum(second, np.maximum(lowest, each))
+        lowest = np.minimum(lowest, each)
+    return second
+
+
+def moon(u: PerPixel, v: PerPixel) -> PerPixel:
+    """A circle without its intersection with another."""
+    return np.minimum(circle(u, v), np.hypot(u - np.float32(0.5), v) - np.float32(0.8))
+
+
+def heart(u: PerPixel, v: PerPixel) -> PerPixel:
+    """The union of two adjacent circles and a triangle below them."""
+    side = np.abs(u)
+    lobes = np.float32(0.5) - np.hypot(side - np.float32(0.45), v + np.float32(0.35))
+    point = np.minimum((np.float32(0.95) - np.float32(1.35) * side - v) * np.float32(0.6), v + np.float32(0.35))
+    return np.maximum(lobes, point)
+
+
+SHAPES: dict[str, Callable[[PerPixel, PerPixel], PerPixel]] = {
+    "bar": bar,
+    "circle": circle,
+    "cross": cross,
+    "diamond": diamond,
+    "heart": heart,
+    "moon": moon,
+    "ring": ring,
+    "square": square,
+    "star": star,
+    "triangle": triangle,
+}
+SHAPE_NAMES = tuple(SHAPES)
+
+
+def coverage(name: str, centers: PerImage, radii: PerImage, rotations: PerImage, image_size: int) -> PerPixel:
+    """(image, row, column): the share of each pixel that a shape covers; `centers` are (column, row) in pixels."""
+    pixels = np.arange(image_size, dtype=np.float32) + np.float32(0.5)
+    across = (pixels[None, None, :] - centers[:, 0, None, None]) / radii[:, None, None]
+    down = (pixels[None, :, None] - centers[:, 1, None, None]) / radii[:, None, None]
+    cosine, sine = np.cos(rotations)[:, None, None], np.sin(rotations)[:, None, None]
+    depth = SHAPES[name](cosine * across + sine * down, cosine * down - sine * across)
+    return np.clip(depth * radii[:, None, None] + np.float32(0.5), 0, 1)
