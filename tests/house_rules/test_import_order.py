@@ -15,8 +15,8 @@ sys.path.append(str(ROOT / "benchmarks"))
 from import_graph import import_cycles, import_graph
 
 ORDER = (
-    "core", "acceleration", "data", "layers", "models", "training", "decoding", "metrics", "inspection",
-    "interop", "tasks", "runs", "recipes", "explorer", "labs", "api", "cli",
+    "core", "data", "layers", "models", "training", "decoding", "metrics", "inspection",
+    "interop", "tasks", "acceleration", "runs", "recipes", "explorer", "labs", "api", "cli",
     "__main__",
 )  # fmt: skip
 """From top to bottom; `api` and `__main__` (the command line, for `python -m`) stand at the root of the package."""
