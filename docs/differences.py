@@ -23,7 +23,7 @@ from seq2see.models.transformer import DecoderBlock, EncoderBlock, TransformerDe
 
 PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "encoder-to-gpt": (TransformerEncoder.forward, GPTDecoder.forward),
-    "gpt-to-decoder": (GPTDecoder.forward, TransformerDecoder.forward),
+    "gpt-to-decoder": (GPTDecoder.run_blocks, TransformerDecoder.run_blocks),
     "encoder-block-to-decoder-block": (EncoderBlock.__init__, DecoderBlock.__init__),
     "language-model-to-bert": (LanguageModel.hidden, BERT.hidden),
 }

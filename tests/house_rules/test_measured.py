@@ -51,7 +51,7 @@ class TestBlocks:
             "\n+     self_attention_mask = causal_document_mask(text) if isinstance(text, PackedSequences) else causal_"
             in diff
         )
-        assert "\n          vectors = block(vectors, valid, self_attention_mask, layout)" in diff
+        assert "\n+     return self.run_blocks(text, self_attention_mask)" in diff
         assert '"""' not in diff
 
     def test_filling_twice_changes_nothing_and_the_rest_of_a_page_stays(self, store):

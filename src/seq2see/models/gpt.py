@@ -65,9 +65,8 @@ class GPTDecoder(nn.Module):
 
     def forward(self, target: Sequences, memory: None = None) -> Vectors:
         """All positions at once, for training: the causal mask hides later positions."""
-        return self.run_blocks(
-            target, causal_document_mask(target) if isinstance(target, PackedSequences) else causal_mask()
-        )
+        self_attention_mask = causal_document_mask(target) if isinstance(target, PackedSequences) else causal_mask()
+        return self.run_blocks(target, self_attention_mask)
 
     def run_blocks(self, target: Sequences, self_attention_mask: AttentionMask) -> Vectors:
         """The hidden states after the last block."""

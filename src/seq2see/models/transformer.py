@@ -140,10 +140,12 @@ class TransformerEncoder(nn.Module):
 
     def forward(self, source: Sequences) -> EncoderOutput:
         """The encoder output for the embedded source; the pooled vector is the masked mean."""
-        packed = source if isinstance(source, PackedSequences) else None
-        self_attention_mask = padding_mask(source) if packed is None else document_mask(packed, packed)
+        self_attention_mask = (
+            document_mask(source, source) if isinstance(source, PackedSequences) else padding_mask(source)
+        )
         vectors = self.run_blocks(source, self_attention_mask)
-        return EncoderOutput(vectors, source.lengths, masked_mean(replace(source, values=vectors)), packed)
+        pooled = masked_mean(replace(source, values=vectors))
+        return EncoderOutput(vectors, source.lengths, pooled, source if isinstance(source, PackedSequences) else None)
 
     def run_blocks(self, source: Sequences, self_attention_mask: AttentionMask) -> Vectors:
         """The hidden states after the last block."""
