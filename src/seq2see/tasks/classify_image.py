@@ -1,6 +1,6 @@
 """Image classification: from images in folders to a predicted label.
 
-Compare `text_classification.py`: only the inputs differ.
+Compare `classify_text.py`: only the inputs differ.
 """
 
 from __future__ import annotations
