@@ -7,7 +7,7 @@ import torch
 
 from seq2see.core.batch import IGNORE_INDEX
 from seq2see.data.image_dataset import CaptionDataset
-from seq2see.data.readers.captioned_images import CaptionedImages
+from seq2see.data.readers.user_images import CaptionedImages
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, WordLevel
 from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 

@@ -17,8 +17,8 @@ from seq2see.data.catalogue import download
 from seq2see.data.catalogue.catalogue import FASHION_MNIST_CLASSES, CatalogueCorpus, CatalogueImages
 from seq2see.data.catalogue.corpus_files import get_corpus
 from seq2see.data.catalogue.download import read_tar_members
-from seq2see.data.readers.captioned_images import CaptionedImages
 from seq2see.data.readers.packed_images import CIFAR_CLASSES
+from seq2see.data.readers.user_images import CaptionedImages
 
 random = np.random.default_rng(1)
 SMALL = {"train": random.integers(0, 256, (40, 5, 5), dtype=np.uint8), "t10k": random.integers(0, 256, (6, 5, 5))}

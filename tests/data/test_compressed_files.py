@@ -8,9 +8,8 @@ import lzma
 import pytest
 
 from seq2see.core.errors import UserError
-from seq2see.data.readers.compression import CHUNK_SIZE, read_chunks, without_compression_suffix
 from seq2see.data.readers.data_report import DataReport
-from seq2see.data.readers.lines import read_lines
+from seq2see.data.readers.lines import CHUNK_SIZE, read_chunks, read_lines, without_compression_suffix
 
 COMPRESSORS = {
     "a.txt": bytes,

@@ -11,9 +11,9 @@ from seq2see.core.errors import UserError
 from seq2see.data.readers.conll import UserTaggedTexts
 from seq2see.data.readers.data_kinds import guess_data_kind
 from seq2see.data.readers.number_series import UserSeries
+from seq2see.data.readers.pair_files import UserLabeledTexts, UserPairs
 from seq2see.data.readers.texts import UserTexts
 from seq2see.data.readers.user_images import UserCaptionedImages, UserImages
-from seq2see.data.readers.user_pairs import UserLabeledTexts, UserPairs
 
 
 def write(path: Path, content: str | bytes) -> str:

@@ -15,8 +15,8 @@ from hypothesis import strategies as some
 from PIL import Image
 
 from seq2see.core.errors import UserError
-from seq2see.data.readers import image_decoding
-from seq2see.data.readers.image_decoding import (
+from seq2see.data.readers import image_files
+from seq2see.data.readers.image_files import (
     FORMATS,
     MAX_PIXELS,
     ImageError,
@@ -246,7 +246,7 @@ class TestRefused:
 
     def test_a_file_that_is_too_large_is_not_even_read(self, tmp_path):
         with (tmp_path / "甲.png").open("wb") as file:
-            file.truncate(image_decoding.MAX_BYTES + 1)  # takes no room on the disk
+            file.truncate(image_files.MAX_BYTES + 1)  # takes no room on the disk
         with pytest.raises(ImageError, match="The file has 268,435,457 bytes, more than 268,435,456"):
             decode_image(tmp_path / "甲.png")
 
@@ -297,7 +297,7 @@ class TestFitting:
         expected = whole.resize((64, 64), Image.Resampling.BICUBIC, (left, 0, left + size[1], size[1]))
         seen = []
         monkeypatch.setattr(
-            image_decoding,
+            image_files,
             "center_crop_resize",
             lambda image, side: seen.append(image.size) or center_crop_resize(image, side),
         )
@@ -329,8 +329,8 @@ class TestFitting:
             def __enter__(self):
                 entered.append(True)
 
-        monkeypatch.setattr(image_decoding, "LARGE_IMAGE_SLOTS", Gate())
-        monkeypatch.setattr(image_decoding, "LARGE_PIXELS", 100)
+        monkeypatch.setattr(image_files, "LARGE_IMAGE_SLOTS", Gate())
+        monkeypatch.setattr(image_files, "LARGE_PIXELS", 100)
         decode_image(stored(Image.new("RGB", size), kind), image_size=side)
         assert bool(entered) == waits
 

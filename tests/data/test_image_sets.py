@@ -17,9 +17,9 @@ from PIL import Image
 
 from catalogue_stubs import idx_file
 from seq2see.core.errors import UserError
-from seq2see.data.readers import image_loading, image_sets
+from seq2see.data.readers import image_files, image_sets
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy
-from seq2see.data.readers.image_loading import parallel_map
+from seq2see.data.readers.image_files import parallel_map
 from seq2see.data.readers.image_sets import check_splits, compact_rows, resize_packed, scan_image_set
 from seq2see.data.readers.packed_images import CIFAR_CLASSES, PackedImages
 
@@ -741,8 +741,8 @@ class TestParallelMap:
         assert list(parallel_map(work, range(300), "counting")) == list(range(300))
 
     def test_no_item_is_processed_twice_for_any_number_of_items_per_task(self, monkeypatch):
-        monkeypatch.setattr(image_loading, "MAX_PENDING", 100)
-        monkeypatch.setattr(image_loading, "ITEMS_PER_TASK", 7)
+        monkeypatch.setattr(image_files, "MAX_PENDING", 100)
+        monkeypatch.setattr(image_files, "ITEMS_PER_TASK", 7)
         assert list(parallel_map(lambda item: item, range(2001), "counting")) == list(range(2001))
 
     def test_even_two_items_are_processed_in_parallel(self):

@@ -12,8 +12,7 @@ from hypothesis import strategies as some
 from scan_files import check
 
 from seq2see.core.errors import UserError
-from seq2see.data.readers.pair_files import read_pairs
-from seq2see.data.readers.user_pairs import UserLabeledTexts, UserPairs
+from seq2see.data.readers.pair_files import UserLabeledTexts, UserPairs, read_pairs
 
 FORMATS = {
     "a.tsv": "a\tb\nc\td\n",

@@ -11,9 +11,8 @@ from PIL import Image
 
 from seq2see.cli.app import run
 from seq2see.core.errors import UserError
-from seq2see.data.readers import image_loading
-from seq2see.data.readers.captioned_images import CaptionedImages
-from seq2see.data.readers.user_images import UserCaptionedImages, UserImages
+from seq2see.data.readers import image_files
+from seq2see.data.readers.user_images import CaptionedImages, UserCaptionedImages, UserImages
 
 
 def photos(folder: Path, classes: dict[str, int], seed: int = 0) -> str:
@@ -221,11 +220,11 @@ def test_an_image_without_captions_is_a_bug():
 
 def test_more_images_than_fit_are_refused_before_they_are_read(tmp_path, monkeypatch):
     train = photos(tmp_path, {"a": 9, "b": 9})
-    monkeypatch.setattr(image_loading, "total_memory", lambda: 18 * 8 * 8 * 3 - 1)
+    monkeypatch.setattr(image_files, "total_memory", lambda: 18 * 8 * 8 * 3 - 1)
     with pytest.raises(UserError, match=r"18 images of 8 x 8 pixels need 0.0 GiB") as caught:
         UserImages(paths=(train,)).images(8, 3)
     assert "source.image_size" in caught.value.hint
-    monkeypatch.setattr(image_loading, "total_memory", lambda: 18 * 8 * 8 * 3)
+    monkeypatch.setattr(image_files, "total_memory", lambda: 18 * 8 * 8 * 3)
     UserImages(paths=(train,)).images(8, 3)
 
 

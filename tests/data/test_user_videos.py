@@ -8,7 +8,7 @@ from PIL import Image
 
 from seq2see.cli.app import run
 from seq2see.core.errors import UserError
-from seq2see.data.readers import image_loading
+from seq2see.data.readers import image_files
 from seq2see.data.readers.data_kinds import guess_data_kind
 from seq2see.data.readers.user_images import UserCaptionedImages, UserCaptionedVideos, UserImages
 
@@ -121,7 +121,7 @@ def test_copies_are_reported_and_stay_together(videos):
 
 
 def test_more_frames_than_fit_are_refused_before_they_are_read(videos, monkeypatch):
-    monkeypatch.setattr(image_loading, "total_memory", lambda: 6 * 4 * 6 * 6 * 3 - 1)
+    monkeypatch.setattr(image_files, "total_memory", lambda: 6 * 4 * 6 * 6 * 3 - 1)
     with pytest.raises(UserError, match="24 images of 6 x 6"):
         UserCaptionedVideos(paths=(str(videos),)).videos(6, 3, 4)
 

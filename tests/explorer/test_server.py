@@ -27,7 +27,7 @@ from tiny_workspace import (
 )
 
 from seq2see.core.errors import UserError
-from seq2see.data.readers.image_decoding import decode_image
+from seq2see.data.readers.image_files import decode_image
 from seq2see.explorer import server
 from seq2see.explorer import workspace as workspace_module
 from seq2see.explorer.describe import capabilities_of

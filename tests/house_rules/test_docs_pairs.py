@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from source_tree import ROOT, tables
+from source_tree import ROOT, project_files, tables
 
 from seq2see.data.catalogue.entries import CATALOGUE
 from seq2see.data.readers.data_report import ISSUE_KINDS
@@ -113,15 +113,14 @@ def test_recipes_named_on_a_page_exist():
 
 
 def test_files_named_on_a_page_exist():
+    """A file is named by the end of its path."""
+    paths, new_file = [path.as_posix() for path in project_files()], "lexicon_xx.py"  # a reader of the page writes it
     wrong = [
         f"{page.name}: {name}"
         for pair in PAIRS
         for page in pair
-        for name in re.findall(
-            r"`((?:acceleration|layers|models|training|decoding|core|sources|sequences|inspection|tests|recipes)/[\w/]+\.py)`",
-            page.read_text(encoding="utf-8"),
-        )
-        if not (ROOT / "src" / "seq2see" / name).exists() and not (ROOT / name).exists()
+        for name in re.findall(r"`(\w[\w/]*\.py)`", page.read_text(encoding="utf-8"))
+        if name != new_file and not any(path.endswith(f"/{name}") for path in paths)
     ]
     assert not wrong
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core.errors import UserError
-from seq2see.data.readers.image_decoding import ImageError
+from seq2see.data.readers.image_files import ImageError
 from seq2see.runs import output_file
 from seq2see.runs.batch_inference import InferenceOptions, Progress, StdoutWriter, predict_lines
 from seq2see.runs.input_lines import LARGEST_WINDOW, LineSource, line_windows, lines_of, lines_of_pipe, window_size

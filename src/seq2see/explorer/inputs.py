@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from seq2see.core.errors import UserError
 from seq2see.data.image_dataset import ImageProcessor, VideoProcessor
-from seq2see.data.readers.image_decoding import decode_image
+from seq2see.data.readers.image_files import decode_image
 from seq2see.data.readers.video_decoding import load_frames
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS
 from seq2see.explorer.workspace import OpenRun

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TextIO
 
-from seq2see.data.readers.image_decoding import ImageError
+from seq2see.data.readers.image_files import ImageError
 from seq2see.data.readers.lines import is_blank
 from seq2see.runs.input_lines import FIRST_WINDOW, LineSource, LineWindow, line_windows
 from seq2see.tasks.model import Model, Output, Prediction, format_candidates

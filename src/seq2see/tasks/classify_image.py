@@ -1,6 +1,6 @@
 """Image classification: from images in folders to a predicted label.
 
-Compare `text_classification.py`: only the inputs differ.
+Compare `classify_text.py`: only the inputs differ.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from seq2see.data.catalogue.catalogue import CatalogueImages
 from seq2see.data.examples import Example, ImageExamples
 from seq2see.data.generated.shapes import ShapesCorpus
 from seq2see.data.image_dataset import ImageDataset, ImageProcessor, ShuffledSampler
-from seq2see.data.readers.captioned_images import CaptionedImages
 from seq2see.data.readers.data_report import DataReport
-from seq2see.data.readers.user_images import UserImages
+from seq2see.data.readers.user_images import CaptionedImages, UserImages
 from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.resnet_encoder import ResNetSettings

@@ -17,8 +17,7 @@ from seq2see.data.examples import Example
 from seq2see.data.generated.pocket.pocket_corpus import PocketTense
 from seq2see.data.labeled_dataset import LabeledTextDataset
 from seq2see.data.readers.lines import is_blank
-from seq2see.data.readers.pair_files import wrong_file_count
-from seq2see.data.readers.user_pairs import UserLabeledTexts
+from seq2see.data.readers.pair_files import UserLabeledTexts, wrong_file_count
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, Tokenizer
 from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.metrics.classification import ConfusionMatrix

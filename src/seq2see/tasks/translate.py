@@ -20,8 +20,7 @@ from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 from seq2see.data.generated.puzzle_corpus import PuzzleCorpus
 from seq2see.data.packed import PackedSampler
 from seq2see.data.pair_dataset import PairDataset, pad_batch
-from seq2see.data.readers.pair_files import wrong_file_count
-from seq2see.data.readers.user_pairs import UserPairs
+from seq2see.data.readers.pair_files import UserPairs, wrong_file_count
 from seq2see.data.tokenizers.bpe_dropout import BPEDropoutDataset
 from seq2see.data.tokenizers.tokenizer import BPE, EOS
 from seq2see.data.tokenizers.tokenizer_training import train_tokenizer

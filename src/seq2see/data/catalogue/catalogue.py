@@ -29,15 +29,15 @@ from seq2see.data.catalogue.entries import (
 from seq2see.data.catalogue.pronouncing_dictionary import read_dictionary, split_by_word
 from seq2see.data.examples import Example
 from seq2see.data.hold_out import Splits, hold_out, hold_out_components
-from seq2see.data.readers.captioned_images import with_captions
 from seq2see.data.readers.conll import read_tagged
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy, Location
-from seq2see.data.readers.image_loading import ImageItem, LoadedImages, load_images
+from seq2see.data.readers.image_files import ImageItem, LoadedImages, load_images
 from seq2see.data.readers.image_sets import ImageSplits, hold_out_images, resize_packed
 from seq2see.data.readers.lines import read_lines
 from seq2see.data.readers.packed_images import PackedImages, read_cifar, read_mnist, read_sprites
 from seq2see.data.readers.pair_files import read_pairs
 from seq2see.data.readers.texts import hold_out_end, read_text
+from seq2see.data.readers.user_images import with_captions
 
 
 class CatalogueCorpus(Settings):

@@ -27,7 +27,7 @@ from seq2see.data.catalogue.entries import (
     CatalogueEntry,
     File,
 )
-from seq2see.data.readers.compression import read_chunks
+from seq2see.data.readers.lines import read_chunks
 
 MAX_BYTES = 1 << 28
 """No file of the catalogue is larger than this (256 MiB), compressed or not."""

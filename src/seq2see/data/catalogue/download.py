@@ -29,7 +29,7 @@ from typing import IO, Any
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import sha256, sync_folder, write_json
-from seq2see.data.readers.compression import CHUNK_SIZE
+from seq2see.data.readers.lines import CHUNK_SIZE
 
 MAX_ATTEMPTS = 3
 """The number of connections before the download fails; each continues where the previous one stopped."""

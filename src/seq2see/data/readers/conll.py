@@ -11,9 +11,8 @@ from pydantic import Field
 from seq2see.core.settings import Settings
 from seq2see.data.examples import Example
 from seq2see.data.hold_out import Splits, check_hold_out, hold_out
-from seq2see.data.readers.compression import without_compression_suffix
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy
-from seq2see.data.readers.lines import Line, is_blank, read_lines
+from seq2see.data.readers.lines import Line, is_blank, read_lines, without_compression_suffix
 from seq2see.data.readers.tables import usual_column_count
 from seq2see.data.readers.text_checks import TextChecker
 

@@ -8,18 +8,21 @@ from itertools import islice
 from pathlib import Path
 
 from seq2see.core.errors import UserError
-from seq2see.data.readers.captioned_images import caption_folders, find_caption_list
-from seq2see.data.readers.compression import without_compression_suffix
 from seq2see.data.readers.conll import UserTaggedTexts
 from seq2see.data.readers.data_report import DataReport
 from seq2see.data.readers.image_sets import has_image_suffix
-from seq2see.data.readers.lines import read_lines
+from seq2see.data.readers.lines import read_lines, without_compression_suffix
 from seq2see.data.readers.number_series import UserSeries
-from seq2see.data.readers.pair_files import TABLE_READERS
+from seq2see.data.readers.pair_files import TABLE_READERS, UserPairs
 from seq2see.data.readers.tables import IMAGE_COLUMNS, SAMPLE_LINES
 from seq2see.data.readers.texts import UserTexts
-from seq2see.data.readers.user_images import UserCaptionedImages, UserCaptionedVideos, UserImages
-from seq2see.data.readers.user_pairs import UserPairs
+from seq2see.data.readers.user_images import (
+    UserCaptionedImages,
+    UserCaptionedVideos,
+    UserImages,
+    caption_folders,
+    find_caption_list,
+)
 
 UserData = UserPairs | UserImages | UserSeries | UserTaggedTexts | UserTexts
 CONLL_SUFFIXES = {".conll", ".conllu"}

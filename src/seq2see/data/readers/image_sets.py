@@ -24,19 +24,19 @@ from PIL import Image
 from seq2see.core.errors import UserError, missing_file
 from seq2see.data.examples import ImageExamples
 from seq2see.data.hold_out import split_groups
-from seq2see.data.readers.compression import without_compression_suffix
 from seq2see.data.readers.data_report import DataReport, Location
-from seq2see.data.readers.image_decoding import SUFFIX_FORMATS, center_crop_resize
-from seq2see.data.readers.image_loading import (
+from seq2see.data.readers.image_files import (
     MAX_PENDING,
+    SUFFIX_FORMATS,
     ImageItem,
     LoadedImages,
     allocate_pixels,
+    center_crop_resize,
     digest,
     load_images,
     parallel_map,
 )
-from seq2see.data.readers.lines import file_name
+from seq2see.data.readers.lines import file_name, without_compression_suffix
 from seq2see.data.readers.packed_images import PackedImages, find_packed_reader
 from seq2see.data.readers.pair_files import TABLE_READERS, scan_pairs
 from seq2see.data.readers.tables import COLUMN_NAMES, IMAGE_COLUMN_NAMES, ColumnNames

@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2see.core.errors import UserError
-from seq2see.data.readers.compression import SUFFIXES, read_chunks
-from seq2see.data.readers.image_decoding import decode_bytes, read_bytes, strict_warnings
-from seq2see.data.readers.image_loading import parallel_map
-from seq2see.data.readers.lines import file_name
+from seq2see.data.readers.image_files import decode_bytes, parallel_map, read_bytes, strict_warnings
+from seq2see.data.readers.lines import SUFFIXES, file_name, read_chunks
 
 DOWNLOAD_AGAIN = "Copy or download it again."
 

@@ -17,9 +17,8 @@ from pydantic import Field
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.data.examples import Example
-from seq2see.data.readers.compression import read_chunks
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy, Location
-from seq2see.data.readers.lines import file_name, read_lines
+from seq2see.data.readers.lines import file_name, read_chunks, read_lines
 from seq2see.data.readers.text_checks import TextChecker
 
 Splits = dict[str, list[Example]]

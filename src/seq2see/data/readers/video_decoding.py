@@ -1,6 +1,6 @@
 """Decoding videos: an animated image (GIF, WebP, PNG), or a folder with an image for each frame.
 
-Frames are decoded by the rules of `image_decoding.py`. The frames of a folder are sorted by name, with numbers
+Frames are decoded by the rules of `image_files.py`. The frames of a folder are sorted by name, with numbers
 compared as numbers: `frame2.png` comes before `frame10.png`.
 """
 
@@ -14,17 +14,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2see.data.readers.image_decoding import (
+from seq2see.data.readers.image_files import (
     MAX_PIXELS,
     DecodedImage,
     ImageError,
     decode_bytes,
     decode_frame,
+    digest,
     open_image,
     read_bytes,
     strict_warnings,
 )
-from seq2see.data.readers.image_loading import digest
 from seq2see.data.readers.image_sets import has_image_suffix, is_folder
 from seq2see.data.readers.lines import file_name
 

@@ -47,7 +47,7 @@ function fileCode(video) {
   const path = video ? withComment('path = Path("video.gif")', comment("own_video"))
     : withComment('path = Path("image.png")', comment("own_file"));
   const loader = video ? "from seq2see.data.readers.video_decoding import load_video"
-    : "from seq2see.data.readers.image_decoding import decode_image";
+    : "from seq2see.data.readers.image_files import decode_image";
   return { imports: ["from pathlib import Path", loader], lines: [path, SOURCE, load] };
 }
 
