@@ -48,7 +48,7 @@ from seq2see.layers.feed_forward import ACTIVATIONS
 from seq2see.layers.masks import cache_mask, with_additive_mask
 from seq2see.layers.positions import SinusoidalPositions
 from seq2see.models.token_embeddings import TokenEmbedding
-from seq2see.training.optimizer_settings import AdamW
+from seq2see.training.optimizers import AdamW
 
 RESULTS = Path(__file__).parent / "results" / "kernels_gpu.json"
 TIMES, ROUNDS = 10, 15

@@ -28,7 +28,7 @@ from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSet
 from seq2see.models.transformer import TransformerSettings
 from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizer_settings import AdamW
+from seq2see.training.optimizers import AdamW
 from seq2see.training.resume import resume, save_trainer
 from seq2see.training.schedules import Constant
 from seq2see.training.settings import Training

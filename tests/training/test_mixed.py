@@ -13,7 +13,7 @@ from seq2see.core.rows import pick_rows
 from seq2see.models.heads import ClassificationHead
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import Classification, batch_loss
-from seq2see.training.optimizer_settings import SGD
+from seq2see.training.optimizers import SGD
 from seq2see.training.schedules import Constant
 from seq2see.training.settings import Training
 

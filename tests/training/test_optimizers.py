@@ -10,9 +10,18 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from seq2see.training.muon import MOMENTUM, orthogonalize
-from seq2see.training.optimizer_settings import SGD, Adam, AdamW, Muon, OptimizerSettings
-from seq2see.training.optimizers import BETAS, EPSILON, Optimizer
+from seq2see.training.optimizers import (
+    BETAS,
+    EPSILON,
+    MOMENTUM,
+    SGD,
+    Adam,
+    AdamW,
+    Muon,
+    Optimizer,
+    OptimizerSettings,
+    orthogonalize,
+)
 
 DEVICES = [
     "cpu",

@@ -9,9 +9,8 @@ from torch import nn
 from seq2see.core.errors import UserError
 from seq2see.models.named_tensors import load_named_tensors, named_tensors
 from seq2see.training.checkpoints import newest_checkpoint, save
-from seq2see.training.optimizer_settings import SGD, Adam, AdamW, Muon, OptimizerSettings
-from seq2see.training.optimizer_state import load_optimizer_state_dict, optimizer_state_dict
-from seq2see.training.optimizers import BETAS, EPSILON, Optimizer
+from seq2see.training.optimizers import BETAS, EPSILON, SGD, Adam, AdamW, Muon, Optimizer, OptimizerSettings
+from seq2see.training.resume import load_optimizer_state_dict, optimizer_state_dict
 
 
 class Tied(nn.Module):

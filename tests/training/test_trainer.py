@@ -14,7 +14,7 @@ from seq2see.training import loop
 from seq2see.training.averaging import NTASGD, ExponentialMovingAverage, NoAverage
 from seq2see.training.loop import NonFinite, Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizer_settings import SGD
+from seq2see.training.optimizers import SGD
 from seq2see.training.scheduled_sampling import FreeRunning, ScheduledSampling, sample_decoder_inputs
 from seq2see.training.schedules import Constant, Cosine
 from seq2see.training.settings import Training

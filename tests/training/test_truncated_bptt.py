@@ -16,7 +16,7 @@ from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizer_settings import SGD
+from seq2see.training.optimizers import SGD
 from seq2see.training.resume import resume, save_trainer
 from seq2see.training.schedules import Constant
 from seq2see.training.settings import Training

@@ -270,7 +270,7 @@ PARTS = (
         "its iterations in bf16",
         "training on a GPU",
         lambda conditions: conditions.training and conditions.device == "cuda",
-        "tests/training/test_optimizer_settings.py",
+        "tests/training/test_optimizers_by_hand.py",
         "texts.py",
     ),
     Part(

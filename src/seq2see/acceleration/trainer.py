@@ -24,9 +24,8 @@ from seq2see.acceleration.swaps import Conditions, accelerate, parts_for
 from seq2see.core.batch import Batch
 from seq2see.core.devices import autocast
 from seq2see.training.loop import Trainer
-from seq2see.training.muon import MuonOptimizer
 from seq2see.training.objectives import Objective
-from seq2see.training.optimizers import gradients_of
+from seq2see.training.optimizers import MuonOptimizer, gradients_of
 from seq2see.training.scheduled_sampling import TeacherForcing
 from seq2see.training.settings import Training
 

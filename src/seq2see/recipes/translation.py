@@ -13,7 +13,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.translate import TranslateRecipe
 from seq2see.training.averaging import CheckpointAverage, ExponentialMovingAverage
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizer_settings import Adam, AdamW
+from seq2see.training.optimizers import Adam, AdamW
 from seq2see.training.schedules import Cosine, InverseSquareRoot
 from seq2see.training.settings import Training
 

@@ -28,8 +28,7 @@ from seq2see.training.averaging import NTASGD, ExponentialMovingAverage, update_
 from seq2see.training.cross_entropy import CrossEntropy
 from seq2see.training.metrics_logger import MetricsLogger
 from seq2see.training.objectives import Objective, batch_loss, repeat_for_r_drop
-from seq2see.training.optimizer_settings import grad_norm_and_scale
-from seq2see.training.optimizers import gradients_of
+from seq2see.training.optimizers import grad_norm_and_scale, gradients_of
 from seq2see.training.scheduled_sampling import sample_decoder_inputs
 from seq2see.training.settings import Training
 from seq2see.training.signals import CallbackAborted, Interrupted, StopRequest

@@ -1,4 +1,4 @@
-"""The optimizers: the update of each weight, given its gradient.
+"""The optimizers: the update of each weight, given its gradient; their settings; and gradient clipping.
 
 The docstrings have the formulas, for one weight; torch's fused kernels compute them for all weights in one pass. The
 classes of `torch.optim` call the same kernels, but import torch's compiler first, which takes longer than many of our
@@ -9,14 +9,19 @@ allocated at construction and updated in place.
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
+from pydantic import Field
 from torch import Tensor, nn
 
 from seq2see.core.devices import scalar_on
+from seq2see.core.settings import Settings
 
 # Vaswani et al. 2017, section 5.3: a shorter average of squared gradients than with Adam's usual 0.999.
 BETAS, EPSILON = (0.9, 0.98), 1e-9
@@ -162,6 +167,88 @@ class AdamWOptimizer(AdamOptimizer):
     kernel = staticmethod(torch._fused_adamw_)
 
 
+MUON_ITERATIONS = 5
+MUON_MOMENTUM = 0.95
+"""Decay of the momentum: the share of the previous momentum in the next one."""
+CUBIC, QUINTIC = -4.7750, 2.0315
+LINEAR = 3.4445
+"""p(x) = LINEAR x + CUBIC x³ + QUINTIC x⁵ drives every x in (0, 1] to about 1, most steeply at 0."""
+
+
+def orthogonalize(
+    matrices: Float[Tensor, "matrix row column"], dtype: torch.dtype | None = None
+) -> Float[Tensor, "matrix row column"]:
+    """U Vᵀ of each matrix U S Vᵀ, approximately: its singular values become numbers between 0.7 and 1.2.
+
+    No decomposition is needed: Newton-Schulz iterations bring all singular values near 1 with a few matmuls.
+
+    For matrices p reads X ← LINEAR X + (CUBIC S + QUINTIC S S) X with S = X Xᵀ. `baddbmm` computes a matmul, a scaling
+    and an addition in one kernel, so an iteration is three matmuls. They may have a `dtype` of less precision, because
+    the result need not be exact.
+    """
+    wide = matrices if matrices.size(1) <= matrices.size(2) else matrices.mT
+    x = wide.to(dtype or wide.dtype)
+    x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    for _ in range(MUON_ITERATIONS):
+        gram = x @ x.mT
+        polynomial = torch.baddbmm(gram, gram, gram, beta=CUBIC, alpha=QUINTIC)
+        x = torch.baddbmm(x, polynomial, x, beta=LINEAR)
+    return (x if wide is matrices else x.mT).to(matrices.dtype)
+
+
+class MuonOptimizer(AdamWOptimizer):
+    """Muon for the matrices of blocks (Jordan et al. 2024), AdamW for the other parameter groups.
+
+    The gradient of a matrix is dominated by a few large singular values; a step along it hardly moves the other
+    directions, though these may be the rare ones that are still to be learned. Muon takes the momentum M = U S Vᵀ and
+    steps along U Vᵀ: the same directions, all with singular value 1.
+
+    M ← μ M + (1 - μ) g,  w ← w - lr · (0.2 √max(rows, columns) · orthogonalize((1 - μ) g + μ M) + weight_decay · w)
+    """
+
+    kind = "Muon"
+
+    def __init__(self, blocks: ParameterGroup, groups: Sequence[ParameterGroup], learning_rate: Scalar):
+        super().__init__(groups, learning_rate)
+        self.blocks = blocks
+        self.state["momentum"] = zeros(blocks.parameters)
+        self.weights |= blocks.parameters
+        self.dtype: torch.dtype | None = None  # that of the matmuls, if it is not that of the weights
+
+    @torch.no_grad()
+    def step(self, grad_scale: Scalar, found_inf: Scalar) -> None:
+        """One step of all weights."""
+        super().step(grad_scale, found_inf)
+        with_gradients = self.blocks.with_gradients()
+        by_shape: dict[tuple[int, ...], dict[str, nn.Parameter]] = defaultdict(dict)
+        for name, weight in with_gradients.items():
+            by_shape[tuple(weight.shape)][name] = weight
+        not_skipped = 1 - found_inf
+        # A skipped step has a share and a learning rate of 0, so it changes nothing.
+        share, learning_rate = not_skipped * (1 - MUON_MOMENTUM), not_skipped * self.learning_rate
+        if with_gradients:
+            torch._foreach_mul_([*with_gradients.values()], 1 - learning_rate * self.blocks.weight_decay)
+        for weights in by_shape.values():  # matrices of one shape are one batched matmul
+            self._orthogonalized_update(weights, grad_scale, share, learning_rate)
+
+    def _orthogonalized_update(
+        self, weights: Mapping[str, nn.Parameter], grad_scale: Scalar, share: Scalar, learning_rate: Scalar
+    ) -> None:
+        """Update the matrices of one shape; `share` is the weight of the gradient in the new momentum."""
+        # NaN times 0 is NaN. A step with such gradients is skipped, so 0 serves as well.
+        gradients = (torch.stack(gradients_of(weights)) / grad_scale).nan_to_num_(0, 0, 0)
+        state = self._state_of("momentum", weights)
+        momentum = torch.stack(state).lerp_(gradients, share)
+        torch._foreach_copy_(state, momentum.unbind())
+        nesterov = gradients.lerp_(momentum, MUON_MOMENTUM)  # Nesterov momentum
+        update = orthogonalize(nesterov.flatten(2), self.dtype).view_as(
+            nesterov
+        )  # a convolution has one row per output channel
+        # An element changes by about the learning rate in AdamW; this factor gives the same here (Liu et al. 2025).
+        steps = update * (learning_rate * (0.2 * max(nesterov.flatten(2).shape[1:]) ** 0.5))
+        torch._foreach_sub_([*weights.values()], list(steps.unbind()))
+
+
 def learning_rate_tensor(weights: Mapping[str, nn.Parameter], learning_rate: float) -> Scalar:
     """The learning rate as a tensor on the weights' device: kernels, and so CUDA graphs, read it at every step."""
     return scalar_on(next(iter(weights.values())).device, learning_rate)
@@ -175,3 +262,111 @@ def zeros(weights: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
 def gradients_of(weights: Mapping[str, nn.Parameter]) -> list[Tensor]:
     """The gradients of those weights that have one."""
     return [weight.grad for weight in weights.values() if weight.grad is not None]
+
+
+class SGD(Settings):
+    """Stochastic gradient descent, with optional momentum."""
+
+    # Learning rates of SGD are far larger than those of AdamW, so a weight decay chosen for one is wrong for the other.
+    not_carried: ClassVar[frozenset[str]] = frozenset({"weight_decay"})
+
+    kind: Literal["sgd"] = "sgd"
+    momentum: float = Field(0.0, ge=0, lt=1)
+    """Momentum: the share of the previous update in the next one."""
+    weight_decay: float = Field(0.0, ge=0)
+    """Weight decay (L2 penalty): the loss has half of this times the squares of weight matrices as a further term."""
+
+    def build(self, parameters: Mapping[str, nn.Parameter], learning_rate: float) -> Optimizer:
+        """The optimizer for these parameters."""
+        return SGDOptimizer(
+            _weight_decay_groups(parameters, self.weight_decay),
+            learning_rate_tensor(parameters, learning_rate),
+            self.momentum,
+        )
+
+
+class Adam(Settings):
+    """Adam: steps scaled by the running mean of squared gradients (Kingma & Ba 2015)."""
+
+    kind: Literal["adam"] = "adam"
+
+    def build(self, parameters: Mapping[str, nn.Parameter], learning_rate: float) -> Optimizer:
+        """The optimizer for these parameters."""
+        return AdamOptimizer([ParameterGroup(parameters)], learning_rate_tensor(parameters, learning_rate))
+
+
+class AdamW(Settings):
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
+
+    kind: Literal["adamw"] = "adamw"
+    weight_decay: float = Field(0.01, ge=0)
+    """Weight decay: weight matrices shrink by learning rate · weight decay at every step; biases and norms do not."""
+    layer_decay: float = Field(1.0, gt=0, le=1)
+    """Layer-wise learning rate decay, for pretrained weights: the rate of each block over that of the one above."""
+
+    def build(self, parameters: Mapping[str, nn.Parameter], learning_rate: float) -> Optimizer:
+        """The optimizer for these parameters."""
+        layers = _layers(parameters) if self.layer_decay < 1 else [parameters]
+        groups = [
+            replace(group, lr_scale=self.layer_decay**layers_above)
+            for layers_above, layer in enumerate(layers)
+            for group in _weight_decay_groups(layer, self.weight_decay)
+        ]
+        return AdamWOptimizer(groups, learning_rate_tensor(parameters, learning_rate))
+
+
+class Muon(Settings):
+    """Muon: orthogonalized momentum for the matrices of blocks (Jordan et al. 2024); AdamW for all other weights.
+
+    Embeddings and heads have a row for each token, and the row of a token outside the batch has no gradient direction.
+    """
+
+    kind: Literal["muon"] = "muon"
+    weight_decay: float = Field(0.01, ge=0)
+    """Weight decay: weight matrices shrink by learning rate · weight decay at every step; biases and norms do not."""
+
+    def build(self, parameters: Mapping[str, nn.Parameter], learning_rate: float) -> Optimizer:
+        """The optimizer for these parameters."""
+        blocks = {name: weight for name, weight in parameters.items() if ".blocks." in name and weight.dim() >= 2}
+        others = {name: weight for name, weight in parameters.items() if name not in blocks}
+        groups = _weight_decay_groups(others, self.weight_decay)
+        return MuonOptimizer(
+            ParameterGroup(blocks, self.weight_decay), groups, learning_rate_tensor(parameters, learning_rate)
+        )
+
+
+OptimizerSettings = SGD | Adam | AdamW | Muon
+
+
+def _layers(parameters: Mapping[str, nn.Parameter]) -> list[dict[str, nn.Parameter]]:
+    """The parameters by their distance from the output: the head first, then block by block, the embeddings last.
+
+    Pretrained layers are the more general the nearer they are to the input, so these get a lower learning rate
+    (Howard & Ruder 2018, section 3.2; Bao et al. 2022, section 3.1, for ViT).
+    """
+    block_numbers = {name: int(match[1]) for name in parameters if (match := re.search(r"\bblocks\.(\d+)\.", name))}
+    top = max(block_numbers.values(), default=-1) + 1
+    input_layer = re.compile(r"(source|target)\.|\w+\.input_projection\.")
+    distance = {
+        name: top - block_numbers[name] if name in block_numbers else (top + 1) * bool(input_layer.match(name))
+        for name in parameters
+    }
+    return [{name: parameters[name] for name in parameters if distance[name] == above} for above in range(top + 2)]
+
+
+def _weight_decay_groups(parameters: Mapping[str, nn.Parameter], weight_decay: float) -> list[ParameterGroup]:
+    """One group of matrices, with weight decay, and one of all other parameters (biases, norms), without."""
+    matrices = {name: weight for name, weight in parameters.items() if weight.dim() >= 2}
+    others = {name: weight for name, weight in parameters.items() if weight.dim() < 2}
+    return [ParameterGroup(matrices, weight_decay), ParameterGroup(others)]
+
+
+def grad_norm_and_scale(total_norm: Tensor, count: Tensor, max_norm: float) -> tuple[Tensor, Tensor]:
+    """‖g / count‖ over all gradients together, and the number that an optimizer divides g by.
+
+    g / count is the mean gradient. Clipping by norm: g ← min(1, max_norm / ‖g‖) g (Pascanu et al. 2013). The gradients
+    are only read here; the optimizer divides them in its own kernel.
+    """
+    norm = total_norm / count
+    excess = ((norm + 1e-6) / max_norm).clamp(min=1) if max_norm > 0 else torch.ones_like(norm)
+    return norm, (count * excess).float()  # kernels read `grad_scale` as float32 whatever the dtype of the weights

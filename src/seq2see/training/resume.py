@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
 from seq2see.core.errors import UserError
-from seq2see.models.named_tensors import load_named_tensors, named_tensors
+from seq2see.models.named_tensors import copy_tensors, load_named_tensors, named_tensors
 from seq2see.training.averaging import CheckpointAverage, average_weights
 from seq2see.training.checkpoints import Checkpoint, list_checkpoints, load, newest_checkpoint, save
 from seq2see.training.loop import BestEvaluation, Trainer
-from seq2see.training.optimizer_state import load_optimizer_state_dict, optimizer_state_dict
+from seq2see.training.optimizers import Optimizer
 
 STATE_KEYS = (
     "step",
@@ -123,3 +124,19 @@ def _check_fingerprints(checkpoint: Checkpoint, fingerprints: Mapping[str, str])
                 location=str(checkpoint.path),
                 hint=f"Bring the old {name} back, or start a new run with --out.",
             )
+
+
+def optimizer_state_dict(optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The state tensors of an optimizer by `weight/state` (`encoder.weight/exp_avg`), and its kind."""
+    tensors = {
+        f"{name}/{state}": tensor for state, by_name in optimizer.state.items() for name, tensor in by_name.items()
+    }
+    return tensors, {"kind": optimizer.kind}
+
+
+def load_optimizer_state_dict(optimizer: Optimizer, tensors: Mapping[str, Tensor], options: Mapping[str, Any]) -> None:
+    """Load a state into an optimizer of the same kind over the same weights."""
+    if options["kind"] != optimizer.kind:
+        raise UserError(f"The stored optimizer is {options['kind']}, and the one to restore is {optimizer.kind}.")
+    state, _ = optimizer_state_dict(optimizer)
+    copy_tensors(state, tensors, "state of the optimizer")

@@ -10,9 +10,19 @@ from torch import nn
 from torch.nn import functional
 from torch.testing import assert_close
 
-from seq2see.training.muon import CUBIC, ITERATIONS, LINEAR, QUINTIC, orthogonalize
-from seq2see.training.optimizer_settings import SGD, Adam, AdamW, Muon, grad_norm_and_scale
-from seq2see.training.optimizers import Optimizer
+from seq2see.training.optimizers import (
+    CUBIC,
+    ITERATIONS,
+    LINEAR,
+    QUINTIC,
+    SGD,
+    Adam,
+    AdamW,
+    Muon,
+    Optimizer,
+    grad_norm_and_scale,
+    orthogonalize,
+)
 from seq2see.training.settings import Training
 
 ONE, GO, SKIP = torch.ones(()), torch.zeros(()), torch.ones(())
