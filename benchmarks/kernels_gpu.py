@@ -26,9 +26,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.acceleration.add_norm import AddNorm, NormWithResidual
+from seq2see.acceleration.attention import PreparedMask
 from seq2see.acceleration.bf16_weights import Bf16Weights
 from seq2see.acceleration.chunked_cross_entropy import cross_entropy_in_place
 from seq2see.acceleration.embedding import EmbeddingTables, embed_tokens
+from seq2see.acceleration.flat_adam import attach
 from seq2see.acceleration.fused_cross_entropy import fused_cross_entropy
 from seq2see.acceleration.fused_feed_forward import FeedForwardFunction
 from seq2see.acceleration.fused_linear import LayerNormWeights, LinearWeights, fused_linear
@@ -36,7 +38,8 @@ from seq2see.acceleration.qkv_grad import join_head_grads
 from seq2see.acceleration.row_sums import sum_parts
 from seq2see.acceleration.short_attention import short_attention
 from seq2see.acceleration.single_query_attention import cached_self_attention, single_query_cross_attention
-from seq2see.core.devices import describe_machine, side_stream
+from seq2see.acceleration.support import side_stream
+from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.decoding.engine import log_probabilities, suppress_special_tokens
 from seq2see.decoding.greedy_step import greedy_step
@@ -45,7 +48,7 @@ from seq2see.decoding.samplers import GreedySampler, IndependentSearch
 from seq2see.decoding.small_batch import reference_linear
 from seq2see.layers.attention import KeyValueCache, merge_heads, split_heads
 from seq2see.layers.feed_forward import ACTIVATIONS
-from seq2see.layers.masks import cache_mask, with_additive_mask
+from seq2see.layers.masks import cache_mask
 from seq2see.layers.positions import SinusoidalPositions
 from seq2see.models.token_embeddings import TokenEmbedding
 from seq2see.training.optimizers import AdamW
@@ -145,13 +148,13 @@ def residuals() -> Iterator[dict[str, Any]]:
                 lambda x, f, w, b: [
                     functional.layer_norm((x + functional.dropout(f, 0.1)).float(), w.shape, w, b).bfloat16()
                 ],
-                lambda x, f, w, b: [AddNorm.apply(x, f, w, b, 0.1, 1e-5)],
+                lambda x, f, w, b: [AddNorm.apply(x, f, w, b, 0.1, 1e-5, None)],
                 [*arguments, weight, bias],
             )
         else:
             timings = forward_and_backward(
                 lambda x, w, b: [x * 1.0, functional.layer_norm(x, w.shape, w, b).bfloat16()],
-                lambda x, w, b: NormWithResidual.apply(x, w, b, 1e-5),
+                lambda x, w, b: NormWithResidual.apply(x, w, b, 1e-5, None),
                 [torch.randn(1, rows, width, device="cuda").requires_grad_(), weight, bias],
             )
         yield {"case": f"{case}, {rows:,} of {width}", **timings}
@@ -195,7 +198,7 @@ def optimizers() -> Iterator[dict[str, Any]]:
         model = nn.Sequential(*(nn.Linear(512, 2048, device="cuda") for _ in range(44)))
         bf16_weights, optimizer = Bf16Weights(model), AdamW().build(dict(model.named_parameters()), 1e-3)
         if name == "triton":
-            optimizer.attach(bf16_weights)
+            attach(optimizer, bf16_weights)
         gradients = {copy: torch.ones_like(copy) for copy in bf16_weights.copies.values()}
 
         def step(
@@ -249,7 +252,7 @@ def single_queries() -> Iterator[dict[str, Any]]:
     for rows, max_length, length in ((1, 32, 16), (1, 128, 100), (4, 32, 16), (1, 1024, 1000)):
         new, cache = torch.randn(rows, 1536, **BF16), KeyValueCache(torch.randn(rows, 2, 8, max_length, 64, **BF16))
         cache_length = torch.full((rows,), length, device="cuda")
-        self_attention_mask = with_additive_mask(cache_mask(cache_length[:, None], max_length), new)
+        self_attention_mask = PreparedMask.of(cache_mask(cache_length[:, None], max_length), new)
 
         def reference(
             new: Tensor = new,

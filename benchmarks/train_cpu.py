@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import IGNORE_INDEX, Batch
 from seq2see.core.devices import autocast, describe_machine
 from seq2see.core.errors import UserError
@@ -37,7 +38,6 @@ from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
 
@@ -150,7 +150,7 @@ def seq2see_step(size: Size, precision: Any) -> tuple[Step, nn.Module]:
     settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
     model = fresh_model(settings, (size.vocabulary, size.vocabulary), "xavier", seed=1)
     training = Training(precision=precision, max_grad_norm=1.0, steps=10_000, learning_rate=1e-4)
-    return Trainer(model, NextToken(), training, CPU).train_step, model
+    return AcceleratedTrainer(model, NextToken(), training, CPU).train_step, model
 
 
 MAKERS: dict[str, Callable[[Size], tuple[Step, nn.Module]]] = {

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.acceleration.cuda_graphs import GraphedCallable
+from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
@@ -36,7 +37,6 @@ from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.recipes.registry import recipe
 from seq2see.runs.prepare import prepare
-from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken, Objective
 from seq2see.training.settings import Training
 
@@ -162,14 +162,14 @@ def seq2see_step(compiled: bool) -> tuple[Step, Step]:
 def seq2see_steps(model: nn.Module, objective: Objective, compiled: bool = False) -> tuple[Step, Step]:
     """The step of seq2see's trainer: without a CUDA graph, and by default."""
     training = Training(precision="bf16", compile=compiled, max_grad_norm=1.0, steps=10_000, learning_rate=1e-4)
-    trainer = Trainer(model, objective, training, torch.device("cuda"))
+    trainer = AcceleratedTrainer(model, objective, training, torch.device("cuda"))
     trainer.model.train()
 
     def graphed_step(batch: Batch) -> Tensor:
         trainer.enqueue(batch)
         return trainer.pending_steps.pop().metrics
 
-    return trainer._step, graphed_step
+    return trainer.uncaptured_step, graphed_step
 
 
 def tokens_per_second(step: Step, data: Batch) -> tuple[float, float]:

@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from train_cpu import CPU, peer
 
+from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import Batch, Images
 from seq2see.core.devices import autocast, describe_machine
 from seq2see.core.files import write_json
@@ -39,7 +40,6 @@ from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.settings import ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.training.loop import Trainer
 from seq2see.training.objectives import Classification
 from seq2see.training.settings import Training
 
@@ -157,7 +157,7 @@ def steps_of(name: str, precision: Any) -> tuple[dict[str, Callable[[Batch], Any
             learning_rate=1e-4,
             custom_kernels=name != TORCH_MATMUL,
         )
-        training = Trainer(model, Classification(), training_settings, CPU).train_step
+        training = AcceleratedTrainer(model, Classification(), training_settings, CPU).train_step
 
     # seq2see runs the forward pass as `predict` does with many images.
     inference_model = model if name in PEERS else pack_for_large_batches(model, precision).eval()

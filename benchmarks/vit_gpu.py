@@ -19,8 +19,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from train_gpu import Step, add_ratios, modes_of, peer, run_in_turns, seq2see_steps, tokens_per_second
 
+from seq2see.acceleration.support import side_stream
+from seq2see.acceleration.swaps import Conditions, accelerate
 from seq2see.core.batch import Batch, Images
-from seq2see.core.devices import describe_machine, side_stream
+from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
@@ -102,7 +104,7 @@ def seq2see_model() -> nn.Module:
 def forward(model: Any) -> tuple[Step, Step]:
     """The compiled forward pass, without and with a CUDA graph."""
     model = model.cuda().eval()
-    compiled = torch.compile(model.logits if isinstance(model, Peer) else model)
+    compiled = torch.compile(model.logits if isinstance(model, Peer) else accelerate(model, Conditions("cuda")))
 
     @torch.no_grad()
     def logits(batch: Batch) -> Tensor:

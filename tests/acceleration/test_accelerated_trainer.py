@@ -50,7 +50,7 @@ def test_a_warmup_run_leaves_no_trace():
         one.train_step(BATCH)  # now the average differs from the weights
     lerp_weight = warmed_up.lerp_weight.clone()
     with warmed_up._warmup():
-        Trainer.run_step(warmed_up, BATCH)
+        warmed_up.uncaptured_step(BATCH)
     assert warmed_up.lerp_weight == lerp_weight > 0
     assert all(weight.grad is None for weight in warmed_up.weights.values())
     for part in ("weights", "average"):

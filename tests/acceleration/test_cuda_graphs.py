@@ -40,7 +40,7 @@ def losses(graphs: bool, steps: int = 12, dropout: float = 0.2, **changes) -> li
     training = Training(steps=100, learning_rate=1e-3, average=ExponentialMovingAverage(decay=0.9), **changes)
     trainer = AcceleratedTrainer(model, NextToken(label_smoothing=0.1, r_drop=1.0), training, torch.device("cuda"))
     if not graphs:
-        trainer._run_step = super(AcceleratedTrainer, trainer).run_step
+        trainer._run_step = trainer.uncaptured_step
     found = [trainer.train_step(PLAN.batch(PAIRS, PLAN.indices_at(step)))["loss"] for step in range(steps)]
     return [*found, *(float(weight.sum()) for weight in trainer.average.values())]
 
@@ -110,7 +110,7 @@ def carry_on(graphs: bool, steps: int = 30, weights: float = 0.0, **changes) -> 
     training = Training(steps=100, learning_rate=1e-3, batches="contiguous", **changes)
     trainer = AcceleratedTrainer(model, NextToken(ar=2.0, tar=1.0), training, torch.device("cuda"))
     if not graphs:
-        trainer._run_step = super(AcceleratedTrainer, trainer).run_step
+        trainer._run_step = trainer.uncaptured_step
     streams = ContiguousSampler(TEXT, batch_tokens=112, seed=1)
     found = [trainer.train_step(streams.batch_at(step))["loss"] for step in range(steps)]
     return [*found, *(float(tensor.float().sum()) for tensor in trainer.carried_state.state_dict().values())]

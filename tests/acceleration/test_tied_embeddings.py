@@ -229,7 +229,7 @@ def trainer(kind: str, **changes) -> AcceleratedTrainer:
     common["precision"] = "float32" if kind == "float32" else "bf16"
     device = torch.device(KERNELS if kind == "fused" else "cpu")
     one = AcceleratedTrainer(model, NextToken(), Training(**common | changes), device)
-    one._run_step = super(AcceleratedTrainer, one).run_step  # without a CUDA graph, which calls no Python
+    one._run_step = one.uncaptured_step  # without a CUDA graph, which calls no Python
     if kind in ("fused", "single") and one.bf16_weights is None:  # on a GPU the trainer creates them
         one.bf16_weights = Bf16Weights(model)
         one.optimizer.learning_rate = one.optimizer.learning_rate.float()  # kernels read float32

@@ -73,13 +73,17 @@ class AcceleratedTrainer(Trainer):
             self.max_pending_steps = MAX_PENDING_STEPS
         # Scheduled sampling decodes token by token before the pass, and a CUDA graph cannot capture that.
         use_graph = "cuda-graph" in self.parts and isinstance(objective.feeding, TeacherForcing)
-        self._run_step = GraphedCallable(super().run_step, self._warmup) if use_graph else super().run_step
+        self._run_step = GraphedCallable(self.uncaptured_step, self._warmup) if use_graph else self.uncaptured_step
 
     def run_step(self, batch: Batch) -> Float[Tensor, "metrics"]:
         """The step, on a GPU as one CUDA graph."""
         if self.bf16_weights:
             self.bf16_weights.refresh_if_modified()
         return self._run_step(batch)
+
+    def uncaptured_step(self, batch: Batch) -> Float[Tensor, "metrics"]:
+        """The step as it is captured, or as it runs without a CUDA graph."""
+        return super().run_step(batch)
 
     def forward_backward(self, micro_batch: Batch) -> Float[Tensor, ""]:
         """Accumulate the gradient of the summed loss of a micro-batch, and return this loss."""
