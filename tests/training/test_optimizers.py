@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from seq2see.training.optimizers import (
     BETAS,
     EPSILON,
-    MOMENTUM,
+    MUON_MOMENTUM,
     SGD,
     Adam,
     AdamW,
@@ -155,8 +155,8 @@ def test_muon_by_its_formula():
         one.grad = gradient.clone()
         optimizer.learning_rate.fill_(learning_rate)
         optimizer.step(torch.tensor(2.5), torch.zeros(()))
-        direction = MOMENTUM * direction + (1 - MOMENTUM) * gradient / 2.5
-        nesterov = MOMENTUM * direction + (1 - MOMENTUM) * gradient / 2.5
+        direction = MUON_MOMENTUM * direction + (1 - MUON_MOMENTUM) * gradient / 2.5
+        nesterov = MUON_MOMENTUM * direction + (1 - MUON_MOMENTUM) * gradient / 2.5
         update = orthogonalize(nesterov[None])[0] * 0.2 * math.sqrt(6)
         expected = expected - learning_rate * (update + 0.3 * expected)
         assert_close(one.detach(), expected, rtol=1e-4, atol=1e-5)
@@ -177,7 +177,7 @@ def test_muon_is_torchs_up_to_rounding():
     actual, theirs = fresh("cpu")["decoder.blocks.0.weight"], fresh("cpu")["decoder.blocks.0.weight"]
     mine = Muon().build({"decoder.blocks.0.weight": actual}, 0.05)
     other = torch.optim.Muon(
-        [theirs], lr=0.05, weight_decay=0.01, momentum=MOMENTUM, nesterov=True, adjust_lr_fn="match_rms_adamw"
+        [theirs], lr=0.05, weight_decay=0.01, momentum=MUON_MOMENTUM, nesterov=True, adjust_lr_fn="match_rms_adamw"
     )
     for step in range(5):
         actual.grad = gradients_at(step, "cpu")["decoder.blocks.0.weight"]

@@ -12,8 +12,8 @@ from torch.testing import assert_close
 
 from seq2see.training.optimizers import (
     CUBIC,
-    ITERATIONS,
     LINEAR,
+    MUON_ITERATIONS,
     QUINTIC,
     SGD,
     Adam,
@@ -171,7 +171,7 @@ def test_every_singular_value_is_mapped_by_the_polynomial():
     matrices = torch.randn(3, 4, 7, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     left, singular_values, right = torch.linalg.svd(matrices, full_matrices=False)
     singular_values = singular_values / (singular_values.norm(dim=1, keepdim=True) + 1e-7)
-    for _ in range(ITERATIONS):
+    for _ in range(MUON_ITERATIONS):
         singular_values = LINEAR * singular_values + CUBIC * singular_values**3 + QUINTIC * singular_values**5
     expected = left @ torch.diag_embed(singular_values) @ right
     assert_close(orthogonalize(matrices), expected)
@@ -181,7 +181,7 @@ def test_every_singular_value_is_mapped_by_the_polynomial():
 def test_in_bf16_its_fused_matmuls_round_no_more_than_separate_sums_would():
     matrices = torch.randn(3, 40, 90, generator=torch.Generator().manual_seed(3)).bfloat16()
     exact, plain = orthogonalize(matrices.double()), matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)
-    for _ in range(ITERATIONS):
+    for _ in range(MUON_ITERATIONS):
         square = plain @ plain.mT
         plain = LINEAR * plain + (CUBIC * square + QUINTIC * square @ square) @ plain
     found = orthogonalize(matrices)
