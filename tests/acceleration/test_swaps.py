@@ -112,6 +112,17 @@ def test_one_swap_can_be_left_out():
     assert "onednn-linear" not in parts_for(Conditions("cpu", True, kernels=True), without=["onednn-linear"])
 
 
+def test_what_needs_an_omitted_entry_is_left_out_with_it():
+    names = {each.name for each in (*SWAPS, *PARTS)}
+    assert all(each.needs in names | {""} for each in (*SWAPS, *PARTS))
+    assert fast_modules(accelerate(model(), PREDICTION, without=["fused-attention"])) == {}
+    assert not {"asynchronous-gradients", "flat-adam"} & parts_for(GPU, without=["bf16-weights"])
+    padded = pairs([5, 1])
+    expected = model().eval()(padded)
+    for entry in ("fused-attention", "no-padding"):
+        assert_close(accelerate(model().eval(), PREDICTION, without=[entry])(padded), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_after_the_context_the_model_is_the_textbooks_again():
     plain, other = model(), model()
     before = [vars(each).keys() for each in plain.modules()]

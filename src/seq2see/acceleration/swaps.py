@@ -86,6 +86,8 @@ class Part:
     """The test that compares the fast with the plain form."""
     benchmark: str
     """The benchmark that measures its gain."""
+    needs: str = ""
+    """The entry without which this one does not work."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ class Swap:
     """The benchmark that measures its gain."""
     supports: Callable[[nn.Module], bool] = lambda module: True
     """Whether a module of the plain class is supported."""
+    needs: str = ""
+    """The entry without which this one does not work."""
 
     @property
     def classes(self) -> dict[type[nn.Module], type[nn.Module]]:
@@ -126,6 +130,7 @@ SWAPS = (
         lambda conditions: True,
         "tests/models/test_transformer.py",
         "train_cpu.py",
+        needs="fused-attention",
     ),
     Swap(
         "rotary-positions",
@@ -205,6 +210,7 @@ PARTS = (
         lambda conditions: conditions.fused_training,
         "tests/acceleration/test_short_attention.py",
         "train_gpu.py",
+        needs="fused-attention",
     ),
     Part(
         "chunked-cross-entropy",
@@ -254,6 +260,7 @@ PARTS = (
         lambda conditions: conditions.bf16_on_gpu and not conditions.compiled,
         "tests/acceleration/test_async_weight_grad.py",
         "train_gpu.py",
+        needs="bf16-weights",
     ),
     Part(
         "flat-adam",
@@ -263,6 +270,7 @@ PARTS = (
         lambda conditions: conditions.fused_training,
         "tests/acceleration/test_adam.py",
         "train_gpu.py",
+        needs="bf16-weights",
     ),
     Part(
         "bf16-muon",
@@ -287,8 +295,16 @@ PARTS = (
 
 
 def parts_for(conditions: Conditions, without: Iterable[str] = ()) -> frozenset[str]:
-    """The names of the parts that apply, except those in `without`."""
-    return frozenset(part.name for part in PARTS if part.applies(conditions)) - frozenset(without)
+    """The names of the parts that apply, except those in `without` and what needs them."""
+    return frozenset(part.name for part in PARTS if part.applies(conditions)) - with_dependents(without)
+
+
+def with_dependents(names: Iterable[str]) -> frozenset[str]:
+    """These entries, and the entries that do not work without them."""
+    omitted = frozenset(names)
+    unknown = omitted - {entry.name for entry in (*SWAPS, *PARTS)}
+    assert not unknown, f"there are no entries {unknown}"
+    return omitted | {entry.name for entry in (*SWAPS, *PARTS) if entry.needs in omitted}
 
 
 def accelerate(
@@ -302,7 +318,7 @@ def accelerate(
     Calling it again, with other conditions, replaces the swaps of the first call.
     """
     restore(model)
-    omitted = frozenset(without)
+    omitted = with_dependents(without)
     for swap in SWAPS:
         if swap.name not in omitted and swap.applies(conditions):
             for module in _modules_of(model, swap):
