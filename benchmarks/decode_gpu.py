@@ -21,8 +21,7 @@ import torch
 from seq2see.core.batch import Sequences
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
-from seq2see.data.tokenizers.tokenizer import EOS, WordLevel
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import EOS, WordLevel, train_tokenizer
 from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.length_penalties import Average

@@ -25,8 +25,7 @@ from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.data.catalogue.catalogue import CatalogueText
 from seq2see.data.ngrams import NgramCounts, count_ngrams
-from seq2see.data.tokenizers.tokenizer import BOS, BPE, Characters, Whitespace
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, BPE, Characters, Whitespace, train_tokenizer
 from seq2see.data.windows import TextDataset, split_lines
 from seq2see.metrics.zipf import zipf_slope
 from seq2see.models.ngram_lm import MAX_ORDER

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.core.errors import UserError
-from seq2see.data.tokenizers.tokenizer import BOS, EOS, WordLevel
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, WordLevel, train_tokenizer
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.hypotheses import History
 from seq2see.decoding.samplers import GreedySampler

@@ -33,8 +33,7 @@ from seq2see.core.seeds import generator
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 from seq2see.data.pair_dataset import PairDataset
-from seq2see.data.tokenizers.tokenizer import BPE
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BPE, train_tokenizer
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings

@@ -7,13 +7,11 @@ import pytest
 import torch
 
 from seq2see.acceleration.trainer import AcceleratedTrainer
-from seq2see.data.contiguous import ContiguousSampler
 from seq2see.data.examples import Example
 from seq2see.data.packed import PackedSampler
 from seq2see.data.pair_dataset import PairDataset
-from seq2see.data.tokenizers.tokenizer import Characters
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
-from seq2see.data.windows import TextDataset
+from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
+from seq2see.data.windows import ContiguousSampler, TextDataset
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from page_data import link_state, view_data, wait_until
 
-from seq2see.data.tokenizers.tokenizer import Characters
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.explorer.offline import saved_page
 from seq2see.explorer.traces import TraceRequest, attention_layers, named_batch

@@ -11,8 +11,7 @@ import pytest
 from page_data import follow_link
 
 from conftest import DRAWN
-from seq2see.data.tokenizers.tokenizer import Characters
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.explorer.server import serve_in_thread
 from seq2see.explorer.workspace import OpenRun, Workspace

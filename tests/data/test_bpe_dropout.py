@@ -20,8 +20,7 @@ from seq2see.data.tokenizers.bpe_dropout import (
     BPEMerges,
     SegmentationPools,
 )
-from seq2see.data.tokenizers.tokenizer import BPE, EOS, Characters
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BPE, EOS, Characters, train_tokenizer
 
 WORDS = ["the", "cat", "sat", "on", "another", "umbrella", "yesterday", "morning", "while", "nobody", "looked"]
 SENTENCES = [

@@ -12,8 +12,7 @@ from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.catalogue.corpus_files import locate
 from seq2see.data.catalogue.entries import CATALOGUE
 from seq2see.data.tokenizers.bpe_dropout import BPEMerges
-from seq2see.data.tokenizers.tokenizer import BPE
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BPE, train_tokenizer
 
 CODE = inspect.getsource(argparse).splitlines()
 TOKENIZER = train_tokenizer(BPE(vocab_size=900), [*CODE, "Überall grüßt die Straße.", "我有一支笔。", "我有一只猫。"])

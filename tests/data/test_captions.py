@@ -8,8 +8,7 @@ import torch
 from seq2see.core.batch import IGNORE_INDEX
 from seq2see.data.image_dataset import CaptionDataset
 from seq2see.data.readers.user_images import CaptionedImages
-from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, WordLevel
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, WordLevel, train_tokenizer
 
 CAPTIONS = (("a cat", "one black cat sits"), ("两 只 狗",), ("a bird", "birds", "一 只 鸟"))
 

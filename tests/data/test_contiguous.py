@@ -8,11 +8,9 @@ import torch
 
 from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
-from seq2see.data.contiguous import ContiguousSampler, contiguous_batches, segment_ends
 from seq2see.data.examples import Example
-from seq2see.data.tokenizers.tokenizer import BOS, PAD, Characters
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
-from seq2see.data.windows import TextDataset
+from seq2see.data.tokenizers.tokenizer import BOS, PAD, Characters, train_tokenizer
+from seq2see.data.windows import ContiguousSampler, TextDataset, contiguous_batches, segment_ends
 
 TEXT = "甲乙丙abcdefg\nhijklmn\n" * 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from seq2see.data.counter_rng import CounterRng
+from seq2see.core.seeds import CounterRng
 from seq2see.data.rand_augment import GRAY, Cutout, Flip, Shift, gather_pixels, reflect
 
 ROWS = 4000

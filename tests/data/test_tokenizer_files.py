@@ -10,8 +10,15 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers import tokenizer_files
-from seq2see.data.tokenizers.tokenizer import BPE, Characters, Tokenizer, Unigram, Whitespace, WordLevel
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import (
+    BPE,
+    Characters,
+    Tokenizer,
+    Unigram,
+    Whitespace,
+    WordLevel,
+    train_tokenizer,
+)
 
 TEXTS = ["the cat sat on the mat, the cat!", "我有一支笔，一支笔。", "<eos> e\u0301"]
 KINDS = [Characters(), WordLevel(), Whitespace(), BPE(vocab_size=320), Unigram(vocab_size=320)]

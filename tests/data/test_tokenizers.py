@@ -23,8 +23,8 @@ from seq2see.data.tokenizers.tokenizer import (
     Whitespace,
     WordLevel,
     add_mask_token,
+    train_tokenizer,
 )  # fmt: skip
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
 
 TEXTS = [
     "the cat sat on the mat, the cat!",
@@ -272,7 +272,7 @@ def test_an_unpaired_surrogate_is_an_error_with_its_cause():
 TRAIN_ALL = """
 import sys
 from seq2see.data.tokenizers.tokenizer import *
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import train_tokenizer
 texts = open(sys.argv[1], encoding="utf-8").read().split("\\n")
 for settings in [Characters(), WordLevel(), BPE(vocab_size=380), Unigram(vocab_size=380)]:
     print(train_tokenizer(settings, texts).fingerprint)

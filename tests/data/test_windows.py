@@ -8,8 +8,7 @@ import pytest
 from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
-from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS, PAD, Characters, Whitespace, WordLevel
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS, PAD, Characters, Whitespace, WordLevel, train_tokenizer
 from seq2see.data.windows import TextDataset, WindowSampler
 
 TEXT = "abcdefg\nhijklmn\n"

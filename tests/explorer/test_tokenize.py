@@ -11,8 +11,7 @@ from seq2see.data.tokenizers.pretrained_tokenizer import (
     byte_level_json,
     wordpiece_json,
 )
-from seq2see.data.tokenizers.tokenizer import BPE, UNK, Characters, Tokenizer, Unigram
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BPE, UNK, Characters, Tokenizer, Unigram, train_tokenizer
 from seq2see.explorer.views.tokenize import text_tokenizers, tokenize_spans
 from seq2see.tasks.processors import Tokenizers
 

@@ -15,8 +15,7 @@ from PIL import Image
 from seq2see.core.batch import Images
 from seq2see.core.errors import UserError
 from seq2see.data.image_dataset import ImageProcessor
-from seq2see.data.tokenizers.tokenizer import WordLevel
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import WordLevel, train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.explorer.schemas import RunRequest
 from seq2see.explorer.views import image_input, vit

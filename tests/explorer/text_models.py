@@ -7,8 +7,7 @@ from pathlib import Path
 
 import torch
 
-from seq2see.data.tokenizers.tokenizer import Characters, add_mask_token
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import Characters, add_mask_token, train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.models.build import fresh_model

@@ -15,8 +15,7 @@ from bert_folders import SHAPES, bert_folder
 from seq2see.cli.app import run
 from seq2see.core.batch import Batch, Sequences, WordSequences
 from seq2see.core.errors import UserError
-from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS, Characters, add_mask_token
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS, Characters, add_mask_token, train_tokenizer
 from seq2see.interop.formats import FORMATS
 from seq2see.interop.hugging_face_encoders import bert_layout, write_bert
 from seq2see.models.build import fresh_model

@@ -14,8 +14,7 @@ from torch import nn
 from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 from seq2see.data.pair_dataset import PairDataset
-from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS, PAD, Characters, WordLevel
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS, PAD, Characters, WordLevel, train_tokenizer
 from seq2see.decoding.engine import GenerativeModel, decode
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler

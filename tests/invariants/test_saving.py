@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from seq2see.core.errors import UserError
-from seq2see.data.tokenizers.tokenizer import Characters
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.runs.load import read_model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model

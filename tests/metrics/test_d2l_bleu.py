@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
-from seq2see.metrics.d2l_bleu import brevity_penalty, clipped_matches, d2l_bleu, ngram_counts, standard_bleu
+from seq2see.metrics.bleu import brevity_penalty, clipped_matches, d2l_bleu, ngram_counts, standard_bleu
 
 
 def test_the_d2l_bleu_by_hand():

@@ -13,8 +13,7 @@ from seq2see.data import packed
 from seq2see.data.examples import Example
 from seq2see.data.packed import PackedSampler
 from seq2see.data.pair_dataset import PairDataset
-from seq2see.data.tokenizers.tokenizer import Characters
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
 from seq2see.models.build import fresh_model
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings

@@ -8,11 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.data.contiguous import ContiguousSampler
 from seq2see.data.examples import Example
-from seq2see.data.tokenizers.tokenizer import BOS, Characters
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
-from seq2see.data.windows import TextDataset
+from seq2see.data.tokenizers.tokenizer import BOS, Characters, train_tokenizer
+from seq2see.data.windows import ContiguousSampler, TextDataset
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings

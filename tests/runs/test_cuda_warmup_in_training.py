@@ -52,5 +52,5 @@ def test_matplotlib_is_imported_once_after_the_first_steps(monkeypatch):
     assert events == []
     for step in (1, 2):
         on_step(step, {"loss": 0.5})
-    assert events == ["seq2see.inspection.training_plots", (1, {"loss": 0.5}), (2, {"loss": 0.5})]
-    assert callable(import_module("seq2see.inspection.training_plots").draw_curves)  # the module exists
+    assert events == ["seq2see.inspection.result_plots", (1, {"loss": 0.5}), (2, {"loss": 0.5})]
+    assert callable(import_module("seq2see.inspection.result_plots").draw_curves)  # the module exists

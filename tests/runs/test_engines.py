@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from seq2see.core.errors import UserError
-from seq2see.data.tokenizers.tokenizer import WordLevel
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import WordLevel, train_tokenizer
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.settings import Decoding
 from seq2see.models.build import fresh_model

@@ -9,8 +9,7 @@ import torch
 
 from seq2see.data.examples import Example
 from seq2see.data.pair_dataset import PairDataset
-from seq2see.data.tokenizers.tokenizer import Characters, WordLevel
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import Characters, WordLevel, train_tokenizer
 from seq2see.data.windows import TextDataset
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings

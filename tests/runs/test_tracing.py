@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.series_dataset import StandardScaler
-from seq2see.data.tokenizers.tokenizer import Characters
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.inspection.record import ActivationRecord
 from seq2see.inspection.trace import ALL_KINDS

@@ -12,8 +12,7 @@ from seq2see.cli.app import run as command
 from seq2see.cli.predict import interactive
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
-from seq2see.data.tokenizers.tokenizer import Characters, Whitespace
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import Characters, Whitespace, train_tokenizer
 from seq2see.data.windows import TextDataset
 from seq2see.runs.compare import compare_texts
 from seq2see.runs.evaluate import evaluate

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from seq2see.core.errors import UserError
-from seq2see.core.manifests import MANIFEST, file_entry, manifest_bytes
+from seq2see.core.files import MANIFEST, file_entry, manifest_bytes
 from seq2see.core.seeds import generator
 from seq2see.training import checkpoints
 from seq2see.training.checkpoints import DiskFull, list_checkpoints, load, newest_checkpoint, save, verify

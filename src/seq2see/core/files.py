@@ -1,4 +1,11 @@
-"""Atomic file writes: if the process is killed at any moment, either the old or the new file remains, complete."""
+"""Atomic file writes, and manifests of checkpoint folders.
+
+If the process is killed at any moment, either the old or the new file remains, complete.
+
+A manifest has the size and SHA-256 of every file of a folder, and the SHA-256 of its own body. A folder is intact if
+its manifest is, byte for byte, the one that would be written today, and if its files are exactly those of the manifest,
+with equal size and hash.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +13,11 @@ import errno
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from seq2see.core.errors import UserError
 
 
 def write_text(path: Path, text: str) -> None:
@@ -56,3 +66,95 @@ def sha256(path: Path) -> str:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+# --- manifests ---
+
+
+SCHEMA = 1
+"""The version of this format; a checkpoint of another version is refused."""
+MANIFEST = "MANIFEST.json"
+
+
+def file_entry(content: bytes) -> dict[str, Any]:
+    """The entry of one file in the manifest."""
+    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def manifest_bytes(step: int, files: dict[str, dict[str, Any]]) -> bytes:
+    """The content of the manifest for the checkpoint of a step."""
+    return _with_checksum({"schema": SCHEMA, "step": step, "files": files})
+
+
+def verify_folder(path: Path, step: int | None) -> tuple[dict[str, Any], list[str]]:
+    """The entries of all files in the manifest of a checkpoint of this step, and all faults of its folder."""
+    try:
+        manifest = _read_manifest(path)
+        files, faults = manifest["files"], list(_file_faults(path, manifest["files"]))
+    except OSError as error:
+        return {}, [f"it cannot be read ({error.strerror})"]
+    except ValueError as error:
+        return {}, [str(error)]
+    if manifest["step"] != step:  # a folder that was renamed, copied or swapped
+        faults.insert(0, f"it holds step {manifest['step']}, which is not the step of its name")
+    return files, faults
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    if not (path / MANIFEST).is_file():
+        raise ValueError(f"{MANIFEST} is missing")
+    content = (path / MANIFEST).read_bytes()
+    try:
+        manifest = json.loads(content.decode("utf-8"))
+        schema = manifest["schema"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise ValueError(f"{MANIFEST} is not a valid JSON manifest") from None
+    if schema != SCHEMA:
+        raise ValueError(f"its format is {schema!r}, and only format {SCHEMA} is supported")
+    # The comparison with the manifest that would be written today detects any changed byte, even a space.
+    body = {key: manifest[key] for key in manifest if key != "sha256"}
+    if _with_checksum(body) != content or not _well_formed(body):
+        raise ValueError(f"{MANIFEST} is damaged")
+    return body
+
+
+def _with_checksum(body: dict[str, Any]) -> bytes:
+    """The content of a manifest: its body and the SHA-256 of that body."""
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return (json.dumps({**body, "sha256": digest}, sort_keys=True, indent=2) + "\n").encode()
+
+
+def _well_formed(body: dict[str, Any]) -> bool:
+    files, step = body.get("files"), body.get("step")
+    return (
+        isinstance(step, int)
+        and isinstance(files, dict)
+        and all(isinstance(file, dict) and file.keys() == {"size", "sha256"} for file in files.values())
+    )
+
+
+def _file_faults(path: Path, files: dict[str, Any]) -> Iterator[str]:
+    with os.scandir(path) as items:
+        present = {item.name: item for item in items if item.name != MANIFEST}
+    for name in sorted(present.keys() | files.keys()):
+        if name not in present:
+            yield f"{name} is missing"
+        elif name not in files:
+            yield f"{name} is not in {MANIFEST}"
+        elif not present[name].is_file(follow_symlinks=False):
+            yield f"{name} is not a regular file"
+        elif (size := present[name].stat().st_size) != files[name]["size"]:
+            yield f"{name} has {size} bytes instead of {files[name]['size']}"
+        elif sha256(path / name) != files[name]["sha256"]:
+            yield f"{name} is damaged"
+
+
+def read_verified(path: Path, name: str, files: dict[str, Any]) -> bytes:
+    """The content of a file, read and verified in one read, so that a later change of the file has no effect."""
+    try:
+        content = (path / name).read_bytes()
+    except OSError as error:
+        raise UserError(f"{name} cannot be read ({error.strerror}).", location=str(path)) from None
+    if hashlib.sha256(content).hexdigest() != files[name]["sha256"]:
+        raise UserError(f"{name} changed after it was checked.", location=str(path))
+    return content

@@ -21,9 +21,9 @@ from pydantic import Field
 from torch import Tensor
 
 from seq2see.core.batch import Batch, Images, MixedBatch
+from seq2see.core.seeds import CounterRng
 from seq2see.core.settings import Settings
 from seq2see.data.buckets import IntArray
-from seq2see.data.counter_rng import CounterRng
 from seq2see.data.rand_augment import Cutout, Flip, PixelBatch, RandAugment, Shift, pixel_grid
 
 

@@ -1,6 +1,6 @@
 """Image transforms that keep the label: shift, flip, cutout, and the strong transforms of RandAugment.
 
-All rows of a batch are transformed at once, each with random numbers of its own (`counter_rng.py`), without a GPU sync:
+All rows of a batch are transformed at once, each with random numbers of its own (`CounterRng`), without a GPU sync:
 no shape depends on a random number. Pixels are integers from 0 to 255 before and after, so that a transformed image can
 be displayed.
 
@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-from seq2see.data.counter_rng import CounterRng
+from seq2see.core.seeds import CounterRng
 
 PixelBatch = UInt8[Tensor, "row channel height width"]
 PixelPositions = Int[Tensor, "row #height #width"]

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError
-from seq2see.core.files import sync_folder
-from seq2see.core.manifests import MANIFEST
+from seq2see.core.files import MANIFEST, sync_folder
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU
 
 from seq2see.core.seeds import generator
-from seq2see.metrics.accuracy import check_same_length
 from seq2see.metrics.bleu import BleuTokenizer
+from seq2see.metrics.classification import check_same_length
 
 MAX_NGRAM_ORDER = 4
 """The maximum n-gram order of BLEU."""

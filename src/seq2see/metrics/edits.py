@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from seq2see.core.errors import UserError
-from seq2see.metrics.accuracy import check_same_length
+from seq2see.metrics.classification import check_same_length
 
 Symbols = Sequence[str]
 

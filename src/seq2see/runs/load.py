@@ -12,7 +12,7 @@ from seq2see.acceleration.swaps import Conditions, accelerate
 from seq2see.acceleration.switch import plain_only
 from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
-from seq2see.core.manifests import read_verified, verify_folder
+from seq2see.core.files import read_verified, verify_folder
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.interop.folders import is_pretrained
 from seq2see.interop.pretrained import read_npz, read_pretrained

@@ -78,7 +78,7 @@ def write_report(run: RunFolder) -> Path:
 
 
 def _draw(recipe: Tree, metrics: list[Tree], timing: list[Tree], path: Path) -> None:
-    from seq2see.inspection.training_plots import (
+    from seq2see.inspection.result_plots import (
         draw_curves,
         draw_orders,  # matplotlib only where it is used
     )

@@ -43,7 +43,7 @@ def frequencies(run: RunFolder) -> str:
     path = run.path / "zipf.json"
     if not path.exists():
         return ""
-    from seq2see.inspection.training_plots import draw_zipf  # matplotlib only where it is used
+    from seq2see.inspection.result_plots import draw_zipf  # matplotlib only where it is used
 
     orders: dict[str, dict[str, list[int]]] = json.loads(path.read_text(encoding="utf-8"))
     draw_zipf(orders, run.path / "zipf.png")

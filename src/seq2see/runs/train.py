@@ -143,7 +143,7 @@ def _import_in_background(on_step: StepCallback) -> StepCallback:
 
     The import starts after the first steps, because capturing their CUDA graphs keeps Python busy.
     """
-    start_import = cache(lambda: run_in_background(lambda: import_module("seq2see.inspection.training_plots")))
+    start_import = cache(lambda: run_in_background(lambda: import_module("seq2see.inspection.result_plots")))
 
     def wrapped(step: int, metrics: dict[str, float]) -> None:
         start_import()

@@ -24,8 +24,7 @@ from seq2see.data.generated.shapes import MovingShapesCorpus, ShapesCorpus
 from seq2see.data.image_dataset import CaptionDataset, ImageProcessor, VideoProcessor
 from seq2see.data.readers.data_report import DataReport
 from seq2see.data.readers.user_images import UserCaptionedImages, UserCaptionedVideos
-from seq2see.data.tokenizers.tokenizer import BOS, EOS
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, train_tokenizer
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.settings import Decoding
 from seq2see.models.image_settings import ImageSource, VideoSource

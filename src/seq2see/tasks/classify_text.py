@@ -18,8 +18,7 @@ from seq2see.data.generated.pocket.pocket_corpus import PocketTense
 from seq2see.data.labeled_dataset import LabeledTextDataset
 from seq2see.data.readers.lines import is_blank
 from seq2see.data.readers.pair_files import UserLabeledTexts, wrong_file_count
-from seq2see.data.tokenizers.tokenizer import BOS, EOS, Tokenizer
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, Tokenizer, train_tokenizer
 from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.models.settings import Label, Text
 from seq2see.tasks.encoder_only import EncoderOnlyTask, TaskResult, predict_all
@@ -171,7 +170,7 @@ def confusion_scores(confusion: ConfusionMatrix) -> dict[str, Any]:
 
 def draw_confusion_matrix(confusion: ConfusionMatrix, path: Path) -> None:
     """Draw the confusion matrix."""
-    from seq2see.inspection.evaluation_plots import draw_confusion  # matplotlib only where it is used
+    from seq2see.inspection.result_plots import draw_confusion  # matplotlib only where it is used
 
     draw_confusion(confusion.labels, confusion.counts, path)
 

@@ -238,7 +238,7 @@ def forecast_table(
 
 
 def _draw(first: int, truth: Values, columns: dict[int, Values], path: Path) -> None:
-    from seq2see.inspection.evaluation_plots import draw_forecasts  # matplotlib only where it is used
+    from seq2see.inspection.result_plots import draw_forecasts  # matplotlib only where it is used
 
     draw_forecasts(first, truth, columns, path)
 

@@ -11,16 +11,16 @@ from typing import Any, ClassVar, Literal
 from torch import nn
 
 from seq2see.data.examples import Example
-from seq2see.metrics.accuracy import sentence_accuracy
 from seq2see.metrics.bleu import (
     BleuTokenizer,
     corpus_bleu,
     corpus_bleu_tokenized,
     corpus_chrf,
+    d2l_bleu,
     has_moses,
     sentence_chrf,
 )
-from seq2see.metrics.d2l_bleu import d2l_bleu
+from seq2see.metrics.classification import sentence_accuracy
 from seq2see.metrics.edits import pronunciation_errors
 from seq2see.tasks.generation_context import GenerationContext, generation_context
 from seq2see.tasks.model import Model, Prediction

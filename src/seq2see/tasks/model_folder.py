@@ -16,8 +16,7 @@ from typing import Any, Literal
 from pydantic import Field, SerializeAsAny
 from safetensors.torch import save as to_bytes
 
-from seq2see.core.files import sha256, sync_folder, write_bytes, write_json
-from seq2see.core.manifests import MANIFEST, file_entry, manifest_bytes
+from seq2see.core.files import MANIFEST, file_entry, manifest_bytes, sha256, sync_folder, write_bytes, write_json
 from seq2see.core.settings import Settings
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.settings import Decoding

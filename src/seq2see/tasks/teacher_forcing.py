@@ -11,16 +11,15 @@ from torch import Tensor, nn
 
 from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.devices import device_of
-from seq2see.data.contiguous import contiguous_batches
 from seq2see.data.examples import Example
 from seq2see.data.image_dataset import ImageDataset
 from seq2see.data.pair_dataset import PairDataset
 from seq2see.data.series_dataset import SeriesDataset
 from seq2see.data.tokenizers.tokenizer import Tokenizer
-from seq2see.data.windows import TextDataset
+from seq2see.data.windows import TextDataset, contiguous_batches
 from seq2see.inspection.trace import trace
-from seq2see.metrics.accuracy import Accuracy, token_accuracy
 from seq2see.metrics.alignment import GoldAlignment, SentenceAttention
+from seq2see.metrics.classification import Accuracy, token_accuracy
 from seq2see.metrics.perplexity import Perplexity
 from seq2see.models.recurrent import RecurrentDecoder
 from seq2see.tasks.processors import Tokenizers

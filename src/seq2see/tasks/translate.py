@@ -22,8 +22,7 @@ from seq2see.data.packed import PackedSampler
 from seq2see.data.pair_dataset import PairDataset, pad_batch
 from seq2see.data.readers.pair_files import UserPairs, wrong_file_count
 from seq2see.data.tokenizers.bpe_dropout import BPEDropoutDataset
-from seq2see.data.tokenizers.tokenizer import BPE, EOS
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BPE, EOS, train_tokenizer
 from seq2see.decoding.engine import decode
 from seq2see.decoding.samplers import GreedySampler
 from seq2see.decoding.settings import Decoding, make_limits

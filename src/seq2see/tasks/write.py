@@ -11,12 +11,10 @@ from pydantic import Field, model_validator
 from seq2see.core.batch import Sequences
 from seq2see.core.settings import Settings
 from seq2see.data.catalogue.catalogue import CatalogueText
-from seq2see.data.contiguous import ContiguousSampler
 from seq2see.data.examples import Example
 from seq2see.data.readers.texts import PythonLibrary, UserTexts
-from seq2see.data.tokenizers.tokenizer import BPE, Tokenizer
-from seq2see.data.tokenizers.tokenizer_training import train_tokenizer
-from seq2see.data.windows import TextDataset, WindowSampler
+from seq2see.data.tokenizers.tokenizer import BPE, Tokenizer, train_tokenizer
+from seq2see.data.windows import ContiguousSampler, TextDataset, WindowSampler
 from seq2see.decoding.engine import decode
 from seq2see.decoding.settings import Decoding, make_limits, make_sampler
 from seq2see.models.mlp_lm import MLPDecoderSettings

@@ -25,8 +25,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from seq2see.core.errors import UserError, unknown_name
-from seq2see.core.files import sync_folder
-from seq2see.core.manifests import MANIFEST, file_entry, manifest_bytes, read_verified, verify_folder
+from seq2see.core.files import MANIFEST, file_entry, manifest_bytes, read_verified, sync_folder, verify_folder
 
 DISK_MARGIN = 1.2
 """A save starts only if the disk has this many times the expected size free."""

@@ -4,7 +4,7 @@ import { assignCall, loadModel, assignText, python, SEQ2SEE, text, texts } from 
 import { IMPORT_FIND_RUN, inputCode } from "./input_code.js";
 
 const IMPORT_READ_METRICS = "from seq2see.training.metrics_logger import read_metrics";
-const IMPORT_MOVING_AVERAGE = "from seq2see.inspection.training_plots import moving_average";
+const IMPORT_MOVING_AVERAGE = "from seq2see.inspection.result_plots import moving_average";
 const IMPORT_READ_TABLE = "from seq2see.runs.report_examples import read_table";
 
 /** The curves of some runs: `curves[run, metric]`, pairs of step and value; and the `smoothed` loss of the first run. */

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2see.data.counter_rng import CounterRng, splitmix64
+from seq2see.core.seeds import CounterRng, splitmix64
 
 
 def reference(number: int) -> int:
