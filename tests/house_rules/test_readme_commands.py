@@ -15,7 +15,7 @@ from typer.main import get_command
 import seq2see.api
 from seq2see.api import resolve
 from seq2see.cli.app import app, run
-from seq2see.core.settings import parse_assignment
+from seq2see.core.settings import parse_assignment, walk
 from seq2see.recipes.registry import RECIPES
 
 READMES = (ROOT / "README.md", ROOT / "README.zh.md")
@@ -57,13 +57,10 @@ def parse(arguments: list[str]) -> dict[str, object]:
 
 
 def short_for(recipe: str) -> list[str]:
-    """Settings that make a training short; not those of parts that a recipe has not, and counting is short as it is."""
-    parts = RECIPES[recipe]()
-    if parts.decoder is not None and parts.decoder.kind == "ngram":
-        return []
-    missing = [part for part in ("encoder", "decoder") if getattr(parts, part) is None]
+    """Settings that make a training short; only those that the recipe has."""
+    paths = {path for path, _, _ in walk(RECIPES[recipe]())}
     pairs = zip(SHORT[::2], SHORT[1::2], strict=True)
-    return [word for pair in pairs if pair[1].split(".")[0] not in missing for word in pair]
+    return [word for pair in pairs if pair[1].split("=")[0] in paths for word in pair]
 
 
 def is_known(recipe: str) -> bool:

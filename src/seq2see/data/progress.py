@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 BAR_DELAY = 1.0
 """Seconds until the bar appears: shorter tasks show none."""
 
@@ -48,6 +45,10 @@ def in_batches(description: str, total: int, size: int) -> Iterator[slice]:
 
 
 def _bar(description: str, total: int) -> Any:
+    # Imported here: every task imports this file, and a prediction shows no bar of this kind.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.add_task(description, total=total)
