@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.acceleration.bf16_weights import Bf16Weights
+from seq2see.acceleration.flat_adam import attach
 from seq2see.models.heads import TiedHead
 from seq2see.training.optimizers import Adam, AdamW, AdamWOptimizer, Optimizer, ParameterGroup, learning_rate_tensor
 
@@ -32,7 +33,7 @@ def optimize(model: nn.Module, settings: Adam | AdamW, fused: bool) -> tuple[Bf1
     bf16_weights, optimizer = Bf16Weights(model), settings.build(dict(model.named_parameters()), 0.1)
     optimizer.learning_rate = optimizer.learning_rate.float()  # float64 on a CPU, and the kernel reads float32
     if fused:
-        optimizer.attach(bf16_weights)
+        attach(optimizer, bf16_weights)
     return bf16_weights, optimizer
 
 
@@ -111,7 +112,7 @@ def test_a_write_to_the_weights_updates_the_copies():
 def test_weights_with_a_learning_rate_scale_are_updated_one_by_one():
     model = build_model()
     bf16_weights, named = Bf16Weights(model), dict(model.named_parameters())
-    AdamWOptimizer([ParameterGroup(named, lr_scale=0.5)], learning_rate_tensor(named, 0.1)).attach(bf16_weights)
+    attach(AdamWOptimizer([ParameterGroup(named, lr_scale=0.5)], learning_rate_tensor(named, 0.1)), bf16_weights)
     assert not bf16_weights.fused
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads
+from seq2see.acceleration.swaps import Conditions, accelerate
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
 
 pytestmark = pytest.mark.triton
@@ -43,7 +44,7 @@ def test_it_equals_linear_activation_linear(activation, shape, hidden):
         torch.testing.assert_close(left, right, rtol=1e-3, atol=1e-3)
     async_grads = AsyncWeightGrads(torch.device(DEVICE))
     with async_grads.activate([], dict.fromkeys(map(id, inputs[1:]))):
-        (FeedForwardFunction.apply(*inputs, activation, None) * grad_output).sum().backward()
+        (FeedForwardFunction.apply(*inputs, activation, async_grads) * grad_output).sum().backward()
     for weight, right in zip(inputs[1:], expected_grads[1:], strict=True):
         torch.testing.assert_close(async_grads.computed_grads[id(weight)], right, rtol=1e-3, atol=1e-3)
 
@@ -60,12 +61,25 @@ def test_one_tensor_of_the_hidden_layer_is_saved(activation):
     assert sum(each.shape == (6, 12) for each in saved) == 1
 
 
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh"])
+def test_a_layer_runs_it_where_kernels_can_be_used(activation, monkeypatch):
+    layer, vectors = FEED_FORWARDS[activation](8, 20).to(DEVICE), torch.randn(2, 3, 8, device=DEVICE)
+    expected = layer(vectors)
+    accelerate(layer, Conditions("cuda", True, "bf16", kernels=True))
+    assert layer(vectors).grad_fn.name() != "FeedForwardFunctionBackward"  # float32, and on a CPU
+    monkeypatch.setattr("seq2see.acceleration.layers.can_use_kernels", lambda vectors: True)
+    output = layer(vectors)
+    assert output.grad_fn.name() == "FeedForwardFunctionBackward"
+    torch.testing.assert_close(output.float(), expected, rtol=0.05, atol=0.02)
+
+
 @needs_gpu
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh"])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_feed_forward_layer_on_a_gpu_is_close_to_that_on_a_cpu(activation, compiled):
     torch.manual_seed(1)
     layer, vectors, results = FEED_FORWARDS[activation](64, 200), torch.randn(3, 50, 64), []
+    accelerate(layer, Conditions("cuda", True, "bf16", kernels=True))
     for device in ("cuda", "cpu"):
         layer, x = layer.to(device), vectors.to(device).requires_grad_()
         run = torch.compile(layer) if compiled and device == "cuda" else layer
