@@ -18,6 +18,7 @@ from pathlib import Path
 
 import torch
 
+from seq2see.acceleration.inference import optimize_for_inference
 from seq2see.core.batch import Sequences
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
@@ -25,7 +26,6 @@ from seq2see.data.tokenizers.tokenizer import EOS, WordLevel, train_tokenizer
 from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.length_penalties import Average
-from seq2see.decoding.optimize import optimize_for_inference
 from seq2see.decoding.samplers import GreedySampler
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.hugging_face_seq2seq import write_seq2seq

@@ -27,12 +27,10 @@ from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.models.convolutional import TextCNNSettings
 from seq2see.models.settings import TokenEmbeddingSettings
 from seq2see.recipes.registry import recipe
-from seq2see.runs.load import read_model
+from seq2see.runs.load import open_model, read_model
 from seq2see.runs.prepare import prepare
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import batches, new_trainer, train_recipe
-from seq2see.tasks.classify_text import ClassifyText
-from seq2see.tasks.encoder_only import predict_all
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.recipe import Recipe
 
@@ -84,7 +82,7 @@ def accuracy(chosen: Recipe, table: Tensor | None, *, trained: bool = True) -> f
         trainer.train_step(batch_at(step))
     stored = StoredModel(ModelConfig.of(chosen, STEPS), trainer.model.eval(), prepared.tokenizers)
     test = prepared.splits["test"]
-    outputs = predict_all(ClassifyText(), stored, [example.source for example in test], top_k=1)
+    outputs = open_model(stored).predict([example.source for example in test], top_k=1)
     labels = prepared.tokenizers.labels
     confusions = ConfusionMatrix.of(labels, [example.target for example in test], [each.text for each in outputs])
     return 100 * confusions.accuracy

@@ -25,12 +25,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from train_gpu import add_ratios, measure, peer, run_in_turns, seq2see_steps
 
+from seq2see.acceleration.inference import optimize_for_inference
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.data.tokenizers.tokenizer import WordLevel, train_tokenizer
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.optimize import optimize_for_inference
 from seq2see.decoding.samplers import GreedySampler
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.hugging_face_causal import write_causal

@@ -15,7 +15,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -26,26 +25,28 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.acceleration.add_norm import AddNorm, NormWithResidual
+from seq2see.acceleration.argmax import greedy_step
 from seq2see.acceleration.attention import PreparedMask
 from seq2see.acceleration.bf16_weights import Bf16Weights
 from seq2see.acceleration.chunked_cross_entropy import cross_entropy_in_place
 from seq2see.acceleration.embedding import EmbeddingTables, embed_tokens
+from seq2see.acceleration.fast_search import GPUIndependentSearch
 from seq2see.acceleration.flat_adam import attach
 from seq2see.acceleration.fused_cross_entropy import fused_cross_entropy
 from seq2see.acceleration.fused_feed_forward import FeedForwardFunction
 from seq2see.acceleration.fused_linear import LayerNormWeights, LinearWeights, fused_linear
+from seq2see.acceleration.graphed_decoding import GraphedHistory
 from seq2see.acceleration.qkv_grad import join_head_grads
 from seq2see.acceleration.row_sums import sum_parts
 from seq2see.acceleration.short_attention import short_attention
 from seq2see.acceleration.single_query_attention import cached_self_attention, single_query_cross_attention
+from seq2see.acceleration.small_batch import reference_linear
 from seq2see.acceleration.support import side_stream
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.decoding.engine import log_probabilities, suppress_special_tokens
-from seq2see.decoding.greedy_step import greedy_step
 from seq2see.decoding.hypotheses import History
-from seq2see.decoding.samplers import GreedySampler, IndependentSearch
-from seq2see.decoding.small_batch import reference_linear
+from seq2see.decoding.samplers import GreedySampler
 from seq2see.layers.attention import KeyValueCache, merge_heads, split_heads
 from seq2see.layers.feed_forward import ACTIVATIONS
 from seq2see.layers.masks import cache_mask
@@ -258,7 +259,7 @@ def single_queries() -> Iterator[dict[str, Any]]:
             new: Tensor = new,
             cache: KeyValueCache = cache,
             cache_length: Tensor = cache_length,
-            additive_mask: Any = self_attention_mask.additive_mask,
+            additive_mask: Any = self_attention_mask,
         ) -> None:
             heads = split_heads(new[:, None], 24)
             cache.write(heads[:, 8:].unflatten(1, (2, 8)), cache_length[:, None])
@@ -311,13 +312,12 @@ def embedding_lookups() -> Iterator[dict[str, Any]]:
         }
 
 
-def greedy_search(rows: int) -> IndependentSearch:
+def greedy_search(rows: int) -> GPUIndependentSearch:
     """A search without any generated token; its time is a tensor, as in a CUDA graph."""
     nothing = torch.zeros(rows, dtype=torch.long, device="cuda")
-    empty = replace(History.empty(nothing, 1024), time=torch.zeros(1, dtype=torch.long, device="cuda"))
-    search = GreedySampler().start_search(History.empty(nothing, 1024), nothing + 1024, list(range(rows)))
-    assert isinstance(search, IndependentSearch)
-    search.search_state = (empty, search.done)
+    empty = History.empty(nothing, 1024)
+    search = GPUIndependentSearch(GreedySampler(), empty, nothing + 1024, list(range(rows)))
+    search.history = GraphedHistory.of(empty, torch.zeros(1, dtype=torch.long, device="cuda"))
     return search
 
 
@@ -326,7 +326,7 @@ def greedy_steps() -> Iterator[dict[str, Any]]:
     for rows in (1, 64):
         logits = torch.randn(rows, 32_000, **BF16)
 
-        def reference(search: IndependentSearch, logits: Tensor) -> None:
+        def reference(search: GPUIndependentSearch, logits: Tensor) -> None:
             search.advance(suppress_special_tokens(log_probabilities(logits)))
 
         timings = {}

@@ -31,11 +31,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from train_cpu import CPU, peer
 
+from seq2see.acceleration.inference import optimize_for_inference
 from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import Batch, Images
 from seq2see.core.devices import autocast, describe_machine
 from seq2see.core.files import write_json
-from seq2see.decoding.packed_weights import pack_for_large_batches
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.settings import ImageLabel, ModelSettings
@@ -160,7 +160,7 @@ def steps_of(name: str, precision: Any) -> tuple[dict[str, Callable[[Batch], Any
         training = AcceleratedTrainer(model, Classification(), training_settings, CPU).train_step
 
     # seq2see runs the forward pass as `predict` does with many images.
-    inference_model = model if name in PEERS else pack_for_large_batches(model, precision).eval()
+    inference_model = model if name in PEERS else optimize_for_inference(model, precision).eval()
 
     def forward(batch: Batch) -> Tensor:
         model.eval()

@@ -9,7 +9,21 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import jaxtyping
 
 jaxtyping.install_import_hook(
-    ["seq2see.core.batch", "seq2see.layers", "seq2see.models", "seq2see.decoding"], "beartype.beartype"
+    [
+        "seq2see.core.batch",
+        "seq2see.layers",
+        "seq2see.models",
+        "seq2see.decoding",
+        "seq2see.acceleration.native",
+        "seq2see.acceleration.packed_weights",
+        "seq2see.acceleration.graphed_decoding",
+        "seq2see.acceleration.small_batch",
+        "seq2see.acceleration.inference",
+        "seq2see.acceleration.fast_search",
+        "seq2see.acceleration.native_beam",
+        "seq2see.acceleration.topk",
+    ],
+    "beartype.beartype",
 )
 
 import hypothesis  # noqa: E402

@@ -46,7 +46,7 @@ def random_case(shape, dtype, extras, activation):
 def exact_output(inputs):
     """The output of the definition in float64."""
     from seq2see.acceleration.fused_linear import LayerNormWeights, LinearWeights
-    from seq2see.decoding.small_batch import reference_linear
+    from seq2see.acceleration.small_batch import reference_linear
 
     vectors, layer, norm, residual = inputs
     exact_layer = LinearWeights(

@@ -10,9 +10,9 @@ import torch
 from decoder_contract import DecoderCase, DecoderContract
 from torch import Tensor
 
+from seq2see.acceleration.native import make_native_model, native_unsupported_reason
 from seq2see.core.batch import Batch, Sequences
 from seq2see.decoding.ensemble import Ensemble
-from seq2see.decoding.native import make_native_model, native_unsupported_reason
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.recurrent import AWDSettings
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
@@ -195,7 +195,7 @@ def small_batch_case(name: str, case: DecoderCase) -> DecoderCase:
     """The copy with fused kernels for small batches; the full logits are those of the model it is made from."""
 
     def build():
-        from seq2see.decoding.small_batch import make_small_batch_model
+        from seq2see.acceleration.small_batch import make_small_batch_model
 
         return make_small_batch_model(case.build())
 

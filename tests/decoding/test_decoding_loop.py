@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.core.rows import reorder_rows
-from seq2see.decoding import engine
 from seq2see.decoding.beam import BeamSampler
-from seq2see.decoding.engine import Limits, decode, stream
+from seq2see.decoding.engine import DecodingLoop, Limits, decode, stream
+from seq2see.decoding.greedy import decode_greedily
 from seq2see.decoding.length_penalties import Average
 from seq2see.decoding.logits_processors import MinNewTokens, NoRepeatNGram
 from seq2see.decoding.samplers import GreedySampler, RandomSampler
-from tiny_models import few_examples
+from tiny_models import few_examples, tiny_model
+from tiny_models import sources as tiny_sources
 from toy_decoders import (
     BOS,
     EOS,
@@ -114,7 +114,8 @@ def test_prefixes_are_read_in_one_step_up_to_the_shortest():
 
     decode(RecordingModel(1), None, GreedySampler(), Limits(1), (), Sequences.of([[3, 4], [5, 3, 4]]))
     assert inputs[0] == [[BOS, 3, 4], [BOS, 5, 3]]
-    assert inputs[1:] == [[[4]]]  # the first row has already generated its only token
+    ((_, forced),) = inputs[1:]
+    assert forced == [4]
 
 
 def test_greedy_selects_the_most_probable_token_at_every_step():
@@ -218,23 +219,6 @@ def test_a_stop_by_the_caller_returns_the_current_hypotheses(sampler):
     assert all(len(row) == sampler.width for row in answers)
 
 
-def test_rows_are_copied_only_when_they_are_reordered(monkeypatch):
-    orders = []
-
-    def recorded(state, rows):
-        orders.append(rows.tolist())
-        return reorder_rows(state, rows)
-
-    monkeypatch.setattr(engine, "reorder_rows", recorded)
-    endless = [Forbid((EOS,))]  # otherwise rows that are done are dropped
-    decode(HistoryModel(3), random_source(4), GreedySampler(), LIMITS, endless)
-    decode(HistoryModel(3), random_source(4), BeamSampler(1), LIMITS, endless)
-    assert not orders
-    decode(HistoryModel(3), random_source(4), BeamSampler(3), LIMITS, endless)
-    assert orders
-    assert list(range(12)) not in orders
-
-
 def test_the_model_runs_in_inference_mode():
     modes = []
 
@@ -273,15 +257,35 @@ def test_half_precision_logits_are_normalized_in_float32():
     assert answer.token_log_probabilities == pytest.approx(scores, abs=1e-5)
 
 
-@every_sampler
-def test_step_log_probabilities_of_a_model_is_used(sampler):
-    class LogProbabilityModel(HistoryModel):
-        def step_log_probabilities(self, tokens, state):
-            logits, state = super().step(tokens, state)
-            return logits.float().log_softmax(-1), state
+def test_a_model_may_bring_its_own_loop():
+    class CountingLoop(DecodingLoop):
+        steps = 0
 
-        def step(self, tokens, state):
-            raise AssertionError("the logits are not needed")
+        def next(self, search, step, state):
+            CountingLoop.steps += 1
+            return super().next(search, step, state)
 
-    results = decode(LogProbabilityModel(3), random_source(7), sampler, LIMITS, (), PREFIXES)
-    assert_same(results, decode(HistoryModel(3), random_source(7), sampler, LIMITS, (), PREFIXES))
+    model, endless = HistoryModel(3), [Forbid((EOS,))]
+    model.decoding_loop = CountingLoop
+    for run in (decode, lambda *arguments: list(stream(*arguments))):
+        CountingLoop.steps = 0
+        run(model, random_source(4), GreedySampler(), LIMITS, endless)
+        assert CountingLoop.steps == 4
+
+
+def test_greedy_decoding_equals_its_definition():
+    lengths = set()
+    for seed in range(8):
+        model, source = HistoryModel(seed), random_source(7, seed)
+        outputs = decode(model, source, GreedySampler(), LIMITS)
+        tokens = [[*answer.tokens, *[EOS] * answer.finished] for (answer,) in outputs]
+        assert decode_greedily(model, source, LIMITS.max_new_tokens) == tokens
+        lengths |= set(map(len, tokens))
+    assert lengths > {LIMITS.max_new_tokens}  # some end, and some are cut
+
+
+@pytest.mark.parametrize("name", ["transformer, pre-norm", "recurrent, additive"])
+def test_greedy_decoding_of_a_trained_family_equals_its_definition(name):
+    model, sources = tiny_model(name), tiny_sources([4, 2, 5, 6], seed=3)
+    expected = decode(model, sources, GreedySampler(), Limits(12))
+    assert decode_greedily(model, sources, 12) == [[*row[0].tokens, *[EOS] * row[0].finished] for row in expected]

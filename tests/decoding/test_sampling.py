@@ -2,10 +2,19 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seq2see.core.batch import Sequences
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.samplers import GreedySampler, RandomSampler, keep_top_k, keep_top_p, sample_inverse_cdf
+from seq2see.decoding.samplers import (
+    GreedySampler,
+    RandomSampler,
+    keep_top_k,
+    keep_top_p,
+    sample_inverse_cdf,
+    stable_topk,
+)
 from toy_decoders import WORDS, Forbid, HistoryModel, TableModel, next_log_probabilities, random_source, select_rows
 
 LIMITS = Limits(max_new_tokens=6)
@@ -121,3 +130,39 @@ def test_samples_of_an_input_are_ordered_by_score():
         scores = [answer.score for answer in row]
         assert len(row) == 6
         assert scores == sorted(scores, reverse=True)
+
+
+def test_the_highest_come_first_and_among_equals_the_lower_index():
+    scores = torch.tensor([[1.0, 3.0, 2.0, 3.0, 3.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
+    assert stable_topk(scores, 4)[1].tolist() == [[1, 3, 4, 2], [0, 1, 2, 3]]
+
+
+def test_among_equals_at_the_limit_the_lowest_indices_are_selected():
+    assert stable_topk(torch.tensor([[1.0, 5.0, 1.0, 1.0]]), 2)[1].tolist() == [[1, 0]]
+
+
+def test_among_equals_the_lower_index_comes_first_wherever_higher_scores_are():
+    scores = torch.zeros(1, 300)
+    scores[0, [5, 71, 200]] = 2.0
+    scores[0, 70] = 3.0
+    assert stable_topk(scores, 3)[1].tolist() == [[70, 5, 71]]
+
+
+def test_all_scores_are_returned_if_there_are_fewer_than_requested():
+    best, indices = stable_topk(torch.tensor([[1.0, 2.0]]), 5)
+    assert (best.tolist(), indices.tolist()) == ([[2.0, 1.0]], [[1, 0]])
+
+
+@given(
+    choices=st.integers(1, 1000),
+    count=st.integers(1, 12),
+    values=st.sampled_from([1, 2, 5, 10**6]),
+    seed=st.integers(0, 999),
+)
+def test_top_k_equals_the_start_of_a_stable_sort(choices, count, values, seed):
+    random = torch.Generator().manual_seed(seed)
+    scores = torch.randint(0, values, (3, choices), generator=random).float().log()  # with many ties, and -inf
+    expected = scores.sort(dim=1, descending=True, stable=True)
+    best, indices = stable_topk(scores, count)
+    assert indices.tolist() == expected.indices[:, :count].tolist()
+    assert best.tolist() == expected.values[:, :count].tolist()

@@ -10,6 +10,7 @@ import torch
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import WordLevel, train_tokenizer
 from seq2see.decoding.ensemble import Ensemble
+from seq2see.decoding.samplers import IndependentSearch
 from seq2see.decoding.settings import Decoding
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
@@ -65,6 +66,12 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
     monkeypatch.setattr(engines, "optimize_for_inference", record)
     return calls
+
+
+@pytest.fixture(autouse=True)
+def accelerated(monkeypatch: pytest.MonkeyPatch):
+    """These tests are about what is fast, also where the suite runs with the plain definitions."""
+    monkeypatch.delenv("SEQ2SEE_PLAIN", raising=False)
 
 
 class TestOptimizedCopies:
@@ -136,6 +143,47 @@ class TestOptimizedCopies:
         assert made == [("float32", 1)] * 2
         model.engine.use_optimized = lambda request: False
         assert [each.text for each in model.predict(texts(40))] == [each.text for each in optimized]
+
+
+class TestPlain:
+    """With SEQ2SEE_PLAIN=1 the plain model and the plain search decode."""
+
+    @pytest.fixture(autouse=True)
+    def plain(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("SEQ2SEE_PLAIN", "1")
+
+    def test_no_copy_is_made_and_no_fast_search_runs(self, made: list[tuple[str, int]], monkeypatch):
+        searched: list[Any] = []
+        select = IndependentSearch.select
+
+        def record(search: IndependentSearch, scores: Any) -> Any:
+            searched.append(type(search))
+            return select(search, scores)
+
+        monkeypatch.setattr(IndependentSearch, "select", record)
+        outputs = open_model(stored()).predict(texts(MIN_SOURCES), large_batch=True)
+        assert made == []
+        assert set(searched) == {IndependentSearch}
+        searched.clear()
+        monkeypatch.delenv("SEQ2SEE_PLAIN")
+        assert [each.text for each in open_model(stored()).predict(texts(3))] == [each.text for each in outputs[:3]]
+        assert IndependentSearch not in searched
+
+    @pytest.mark.parametrize("settings", [{}, {"num_beams": 3}, {"do_sample": True, "seed": 5}])
+    def test_the_outputs_are_the_same(self, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
+        plain_outputs = open_model(stored()).predict(texts(70), **settings)
+        monkeypatch.delenv("SEQ2SEE_PLAIN")
+        outputs = open_model(stored()).predict(texts(70), large_batch=True, **settings)
+        assert [each.text for each in outputs] == [each.text for each in plain_outputs]
+        assert [each.score for each in outputs] == pytest.approx([each.score for each in plain_outputs], abs=1e-4)
+
+    def test_another_precision_is_an_error(self):
+        with pytest.raises(UserError, match="SEQ2SEE_PLAIN=1"):
+            open_model(stored())("ba be", precision="int8")
+
+    def test_the_copies_of_large_batches_are_not_made_either(self):
+        module = torch.nn.Linear(2, 2)
+        assert engines.TorchEncoderEngine().module_for(module, 1000, "float32") is module
 
 
 class TestWorkers:

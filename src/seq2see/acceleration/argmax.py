@@ -4,15 +4,20 @@ Each program processes one row. It reads the logits twice: first for the sum of 
 probability. Torch needs a dozen kernels for the same, whose launches take longer than their work.
 
 The definition is `IndependentSearch.advance(suppress_special_tokens(log_probabilities(logits)))` (decoding/samplers.py,
-decoding/engine.py); a test compares them.
+decoding/engine.py); tests/acceleration/test_greedy_step.py compares them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from seq2see.data.tokenizers.tokenizer import EOS, PAD
+from seq2see.decoding.engine import SUPPRESSED_TOKENS
+from seq2see.decoding.samplers import DecodingStep
 
 BLOCK = 32_768
 """The maximum number of logits that a program loads at once."""
@@ -79,3 +84,15 @@ def greedy_step_kernel(logits: Tensor, state: GreedyState, padding: int, end: in
         BLOCK=min(BLOCK, triton.next_power_of_2(vocab)), num_warps=16,
     )  # fmt: skip
     return tokens, scores
+
+
+def greedy_step(search: Any, logits: Tensor) -> DecodingStep:
+    """`search.advance(suppress_special_tokens(log_probabilities(logits)))`; the time of the search must be a tensor.
+
+    The time and `search.done` are updated in place: a captured graph reads them from the same memory at the next step.
+    """
+    history = search.history
+    state = GreedyState(history.tokens, history.log_probabilities, history.time, search.done)
+    step = DecodingStep(*greedy_step_kernel(logits, state, PAD, EOS, SUPPRESSED_TOKENS.stop))
+    search.history = replace(history, time=history.time.add_(1))
+    return step

@@ -10,8 +10,8 @@ def doctor() -> None:
     from seq2see import __version__
     from seq2see.core.devices import describe_machine
     from seq2see.data.catalogue.corpus_files import cache_folder, user_folder
-    from seq2see.decoding.compiler import load_native_library
     from seq2see.inspection.plotting import ADVICE, use_chinese_font
+    from seq2see.runs.engines import native_code_status
 
     free = shutil.disk_usage(".").free / 1e9
     facts = {
@@ -20,12 +20,7 @@ def doctor() -> None:
         "disk free": f"{free:.1f} GB",
         "data": user_folder() or cache_folder(),
     }
-    native_unsupported_reason = load_native_library().reason
-    facts["native code"] = (
-        "ready"
-        if native_unsupported_reason is None
-        else f"none, so decoding on a CPU is slower: {native_unsupported_reason}"
-    )
+    facts["native code"] = native_code_status()
     facts["Chinese font"] = "found" if use_chinese_font() else f"missing. {ADVICE}"
     for name, value in facts.items():
         print(f"{name:<13} {value}")

@@ -10,27 +10,24 @@ Each live hypothesis has one continuation that ends in <eos>. So at most `width`
 and at least `width` remain live. Hypotheses that are still live at the maximum length are stored as unfinished, with
 the score that they have then.
 
-The work of one step is in `beam_step.py`, the stored hypotheses are in `beam_hypotheses.py`.
+The search of an input ends by its stopping rule: by default, when no live hypothesis can become better than the stored
+ones. `greedy.py` is the same for a single hypothesis, in fifteen lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import compress
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from seq2see.core.rows import pick_rows
-from seq2see.decoding.beam_hypotheses import BeamHypotheses, FinishedCandidates, add_finished
-from seq2see.decoding.beam_step import EndedCandidates, LiveBeams, beam_step
+from seq2see.data.tokenizers.tokenizer import EOS, PAD
 from seq2see.decoding.hypotheses import History, Hypothesis, make_hypothesis
 from seq2see.decoding.length_penalties import LengthPenalty, NoPenalty
-from seq2see.decoding.samplers import DecodingStep, Search, SearchState
-from seq2see.decoding.topk import maybe_any
+from seq2see.decoding.samplers import DecodingStep, Search, TopK, stable_topk
 
 StoppingRule = Callable[[Tensor, Tensor], Tensor]
 """(score of the worst required hypothesis, best attainable score) of each input -> whether its search stops."""
@@ -66,7 +63,6 @@ class BeamSampler:
     length_penalty: LengthPenalty = field(default_factory=NoPenalty)
     stopping_rule: StoppingRule = stop_when_unbeatable
     num_return_sequences: int | None = None
-    capturable: ClassVar[bool] = True
 
     def start_search(self, history: History, max_lengths: Int[Tensor, "input"], indices: list[int]) -> Search:
         """Start on a batch."""
@@ -81,29 +77,24 @@ class BeamSampler:
 
 
 class BeamSearch:
-    """One beam search over a batch of inputs; each input has `width` rows, and inputs are independent."""
+    """One beam search over a batch of inputs; input i has the rows i * width, ..., i * width + width - 1."""
+
+    topk = staticmethod(stable_topk)
 
     def __init__(self, sampler: BeamSampler, history: History, max_lengths: Int[Tensor, "input"]):
         self.sampler, self.history, self.max_lengths = sampler, history, max_lengths
-        self.smallest_max_length = int(max_lengths.min())  # an int: reading a tensor from a GPU at every step is slow
-        self.batch_indices = list(range(max_lengths.size(0)))  # the index of each input in the batch
-        self.stored_results: dict[int, list[Hypothesis]] = {}
-        self._update_rows()
+        rows = torch.arange(max_lengths.size(0) * sampler.width, device=max_lengths.device)
+        self.rows = rows.view(-1, sampler.width)
         # At the start all rows of an input are equal, so only the first one is live.
-        self.sums = history.log_probabilities.sum(dim=1).view(self.shape).clone()
+        self.sums = history.log_probabilities.sum(dim=1).view(self.rows.shape).clone()
         self.sums[:, 1:] = -torch.inf
         self.done = torch.zeros_like(max_lengths, dtype=torch.bool)
-        self.beam_hypotheses = BeamHypotheses.of(torch.full_like(self.sums, -torch.inf), history)
-        self.may_stop = False  # whether any input has the required number of finished hypotheses
+        self.stored = BeamHypotheses.of(torch.full_like(self.sums, -torch.inf), history)
 
     @property
-    def search_state(self) -> SearchState:
-        """The live hypotheses, the stored hypotheses, and which inputs are done."""
-        return self.history, self.sums, self.done, self.beam_hypotheses, self.max_lengths
-
-    @search_state.setter
-    def search_state(self, search_state: SearchState) -> None:
-        self.history, self.sums, self.done, self.beam_hypotheses, self.max_lengths = search_state
+    def finished(self) -> bool:
+        """Whether all inputs are done."""
+        return bool(self.done.all())
 
     def select(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
         """Extend the live hypotheses by one token, store the finished ones, and stop inputs that are done."""
@@ -113,85 +104,121 @@ class BeamSearch:
 
     def advance(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
         """Do one step of the search, without the check of maximum lengths."""
-        result = beam_step(scores, LiveBeams(self.sums, self.done, self.history, self.rows))
-        if result.ended_candidates is not None:
-            self._add_finished(scores, result.ended_candidates)
-        self.sums, self.history = result.sums, result.history
-        if self.may_stop or result.maybe_exhausted:
-            self.done = self.done | self._should_stop(self.sums[:, 0])  # live hypotheses are sorted, best first
-        return result.step
+        width = self.sampler.width
+        sums, parents, tokens = top_continuations(scores, self.sums, 2 * width, self.topk)
+        is_eos = tokens == EOS
+        self.store_finished(scores, sums[:, :width], parents[:, :width], is_eos[:, :width])
+        # A stable sort moves those that end to the end of the list and does not change the order of the others.
+        order = is_eos.byte().argsort(dim=1, stable=True)[:, :width]
+        self.sums = sums.gather(1, order)
+        step = self.extend(scores, parents.gather(1, order), tokens.gather(1, order))
+        self.done = self.done | self.should_stop()
+        return step
 
-    def _add_finished(self, scores: Tensor, ended: EndedCandidates) -> None:
-        """Merge the hypotheses that end at this step into the stored ones."""
-        mask = ended.is_eos & ~self.done[:, None]
-        finished_scores = self._penalized_scores(ended.sums, self.history.time + 1, mask)
-        finished = FinishedCandidates(finished_scores, ended.parents, self.history)
-        self.beam_hypotheses = add_finished(self.beam_hypotheses, finished, scores)
-        self.may_stop = maybe_any(self._worst_required_score() > -torch.inf)
+    def extend(
+        self,
+        scores: Float[Tensor, "row vocab"],
+        parents: Int[Tensor, "input width"],
+        tokens: Int[Tensor, "input width"],
+    ) -> DecodingStep:
+        """Append the tokens to their parents; rows of inputs that are done get PAD and continue themselves."""
+        done = self.done[:, None].expand(self.rows.shape)
+        rows = torch.where(done, self.rows, parents).flatten()
+        new_tokens = tokens.masked_fill(done, PAD).flatten()
+        log_probabilities = scores[rows, new_tokens].masked_fill(done.flatten(), 0)
+        self.history = self.history.reorder_and_append(rows, new_tokens, log_probabilities)
+        return DecodingStep(new_tokens, log_probabilities, rows)
 
-    def _should_stop(self, best_sums: Float[Tensor, "input"]) -> Bool[Tensor, "input"]:
-        """Apply the stopping rule; `best_sums` belong to the best live hypothesis of each input."""
+    def store_finished(
+        self,
+        scores: Float[Tensor, "row vocab"],
+        sums: Float[Tensor, "input width"],
+        parents: Int[Tensor, "input width"],
+        is_eos: Bool[Tensor, "input width"],
+    ) -> None:
+        """Append <eos> to the parents of the continuations that end, and store them."""
+        mask, rows = is_eos & ~self.done[:, None], parents.flatten()
+        finished_scores = self.penalized_scores(sums, self.history.time + 1, mask)
+        ended = self.history.reorder_and_append(rows, torch.full_like(rows, EOS), scores[rows, EOS])
+        self.stored = self.stored.merge(BeamHypotheses.of(finished_scores, ended), self.topk)
+
+    def should_stop(self) -> Bool[Tensor, "input"]:
+        """Apply the stopping rule to each input."""
+        best_sums = self.sums[:, 0]  # live hypotheses are sorted, best first
         # A length penalty is monotonic in the length, so the best attainable score is at one end of the range.
         shortest_score = self.sampler.length_penalty(best_sums, self.history.time + 1)
         longest_score = self.sampler.length_penalty(best_sums, self.max_lengths)
-        best_attainable_score = torch.maximum(shortest_score, longest_score)
-        return self.sampler.stopping_rule(self._worst_required_score(), best_attainable_score)
+        worst_required_score = self.stored.scores[:, self.sampler.required_hypotheses - 1]
+        return self.sampler.stopping_rule(worst_required_score, torch.maximum(shortest_score, longest_score))
 
-    def _worst_required_score(self) -> Float[Tensor, "input"]:
-        return self.beam_hypotheses.scores[:, self.sampler.required_hypotheses - 1]
+    def stop_at_max_length(self) -> None:
+        """Store the live hypotheses of inputs at their maximum length, and mark these inputs as done."""
+        self.store_unfinished(~self.done & (self.max_lengths <= self.history.time))
 
-    def _penalized_scores(self, sums: Tensor, length: Any, mask: Tensor) -> Float[Tensor, "input width"]:
+    def store_unfinished(self, inputs: Bool[Tensor, "input"]) -> None:
+        """Store the live hypotheses of some inputs, which are then done."""
+        live_scores = self.penalized_scores(self.sums, self.history.time, inputs[:, None])
+        self.stored = self.stored.merge(BeamHypotheses.of(live_scores, self.history), self.topk)
+        self.done = self.done | inputs
+
+    def penalized_scores(
+        self, sums: Float[Tensor, "input width"], length: Any, mask: Bool[Tensor, "input #width"]
+    ) -> Float[Tensor, "input width"]:
         """The scores of hypotheses of this length; minus infinity where `mask` is False."""
         lengths = torch.zeros_like(sums, dtype=torch.long) + length
         return self.sampler.length_penalty(sums, lengths).masked_fill(~mask, -torch.inf)
 
-    def stop_at_max_length(self) -> None:
-        """Store the live hypotheses of inputs at their maximum length, and mark these inputs as done."""
-        if self.history.time >= self.smallest_max_length:
-            self._add_unfinished(~self.done & (self.max_lengths <= self.history.time))
-
-    def _add_unfinished(self, inputs: Bool[Tensor, "input"]) -> None:
-        """Merge the live hypotheses of some inputs into the stored ones."""
-        mask = inputs[:, None].expand(self.shape)
-        live_scores = self._penalized_scores(self.sums, self.history.time, mask)
-        self.beam_hypotheses = self.beam_hypotheses.merge(BeamHypotheses.of(live_scores, self.history))
-        self.done = self.done | inputs
-
-    def drop_done(self) -> Int[Tensor, "remaining"]:
-        """Store the results of inputs that are done and drop their rows; return the remaining rows."""
-        self._store_results(pick_rows(self.beam_hypotheses, self.done.nonzero().squeeze(1)), self.done.tolist())
-        inputs = (~self.done).nonzero().squeeze(1)
-        remaining = self.rows[inputs].flatten()
-        self.batch_indices = [self.batch_indices[row] for row in inputs.tolist()]
-        self.history = pick_rows(self.history, remaining)
-        by_input = (self.beam_hypotheses, self.sums, self.max_lengths, self.done)
-        self.beam_hypotheses, self.sums, self.max_lengths, self.done = pick_rows(by_input, inputs)
-        self._update_rows()
-        return remaining
-
     def results(self) -> list[list[Hypothesis]]:
         """Return the hypotheses of each input, best first; if decoding was stopped early, also the live ones."""
-        if not all(self.done.tolist()):
-            self._add_unfinished(~self.done)
-        self._store_results(self.beam_hypotheses, [True] * len(self.batch_indices))
-        return [self.stored_results[index] for index in range(len(self.stored_results))]
+        self.store_unfinished(~self.done)
+        return self.hypotheses()
 
-    def _store_results(self, beam_hypotheses: BeamHypotheses, selected: list[bool]) -> None:
-        """Convert the stored hypotheses of the selected inputs from tensors to `Hypothesis` objects."""
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        """The stored hypotheses of each input that are returned."""
         best = slice(self.sampler.num_return_sequences)
-        tensors = (
-            beam_hypotheses.tokens,
-            beam_hypotheses.log_probabilities,
-            beam_hypotheses.lengths,
-            beam_hypotheses.scores,
-        )
-        columns = [tensor[:, best].tolist() for tensor in tensors]
-        for index, rows in zip(compress(self.batch_indices, selected), zip(*columns, strict=True), strict=True):
-            hypotheses = [make_hypothesis(*row) for row in zip(*rows, strict=True) if row[3] > -torch.inf]
-            self.stored_results[index] = hypotheses
+        tensors = (self.stored.tokens, self.stored.log_probabilities, self.stored.lengths, self.stored.scores)
+        inputs = zip(*(tensor[:, best].tolist() for tensor in tensors), strict=True)
+        # An input with fewer possible outputs than `width` has empty places, with the score minus infinity.
+        return [[make_hypothesis(*row) for row in zip(*rows, strict=True) if row[3] > -torch.inf] for rows in inputs]
 
-    def _update_rows(self) -> None:
-        """Number the rows of the remaining inputs: input i has the rows i * width, ..., i * width + width - 1."""
-        self.shape = (len(self.batch_indices), self.sampler.width)
-        rows = torch.arange(len(self.batch_indices) * self.sampler.width, device=self.max_lengths.device)
-        self.rows = rows.view(self.shape)
+
+def top_continuations(
+    scores: Float[Tensor, "row vocab"], sums: Float[Tensor, "input width"], count: int, topk: TopK = stable_topk
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The `count` best continuations of each input: their sums, parent rows and tokens."""
+    inputs, width = sums.shape
+    # The best of each row first: no others can be among the best of the input.
+    best, tokens = topk(scores, count)
+    count_per_row = tokens.size(1)
+    totals, indices = topk((sums[:, :, None] + best.view(inputs, width, count_per_row)).view(inputs, -1), count)
+    first_rows = torch.arange(0, inputs * width, width, device=scores.device)[:, None]
+    parents = first_rows + indices.div(count_per_row, rounding_mode="floor")
+    return totals, parents, tokens.reshape(inputs, -1).gather(1, indices)
+
+
+@dataclass(frozen=True)
+class BeamHypotheses:
+    """The best hypotheses of each input so far, best first; an empty place has the score minus infinity."""
+
+    scores: Float[Tensor, "input width"]
+    lengths: Int[Tensor, "input width"]
+    tokens: Int[Tensor, "input width max_length"]
+    log_probabilities: Float[Tensor, "input width max_length"]
+
+    @staticmethod
+    def of(scores: Float[Tensor, "input width"], history: History) -> BeamHypotheses:
+        """The rows of a history as hypotheses with these scores."""
+        lengths = torch.zeros_like(scores, dtype=torch.long) + history.time
+        tables = (history.tokens, history.log_probabilities)
+        return BeamHypotheses(scores, lengths, *(table.view(*scores.shape, -1) for table in tables))
+
+    def merge(self, others: BeamHypotheses, topk: TopK = stable_topk) -> BeamHypotheses:
+        """The best `width` hypotheses of both; among equal scores those of `self` come first."""
+        scores, indices = topk(torch.cat([self.scores, others.scores], dim=1), self.scores.size(1))
+        inputs = torch.arange(indices.size(0), device=indices.device)[:, None]
+        return BeamHypotheses(
+            scores,
+            torch.cat([self.lengths, others.lengths], dim=1)[inputs, indices],
+            torch.cat([self.tokens, others.tokens], dim=1)[inputs, indices],
+            torch.cat([self.log_probabilities, others.log_probabilities], dim=1)[inputs, indices],
+        )

@@ -21,12 +21,11 @@ from torch import Tensor
 from seq2see.core.batch import Images, Sequences
 from seq2see.core.cancellation import check_cancelled
 from seq2see.core.errors import UserError
-from seq2see.core.rows import clone_state, pick_rows, reorder_rows, repeat_rows
+from seq2see.core.rows import reorder_rows, repeat_rows
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD
 from seq2see.decoding.hypotheses import History, Hypothesis
 from seq2see.decoding.logits_processors import LogitsProcessor
 from seq2see.decoding.samplers import DecodingStep, Sampler, Search
-from seq2see.decoding.topk import maybe_any
 
 MIN_LOG_PROBABILITY = -1e4
 """The log-probability of a forced token whose probability is 0: it is finite, so that sums stay finite."""
@@ -34,34 +33,25 @@ SUPPRESSED_TOKENS = slice(PAD, BOS + 1)
 """PAD and BOS, whose ids are adjacent."""
 PREFILL_CHUNK = 128
 """Tokens of a prompt in one call of `step`: a larger chunk needs more memory for logits."""
-DONE_CHECK_INTERVAL = 8
-"""On a GPU, the number of steps between two checks of which rows are done."""
-DROP_DONE_RATIO = 4
-"""Done rows are dropped when at least one row in this many is done: dropping copies the state of all other rows.
-
-On a GPU no rows are dropped: it computes one more row in the same time, and a CUDA graph is captured for one shape.
-"""
 
 
 @runtime_checkable
 class GenerativeModel(Protocol):
-    """The interface of a model for decoding. The model should be in `eval` mode."""
+    """The interface of a model for decoding. The model should be in `eval` mode.
+
+    A fast copy of a model may also have `decoding_loop`, a subclass of `DecodingLoop` that is then used for it.
+    """
 
     def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> Any:
         """Return the state before the first token; `max_length` is the maximum number of tokens of a row."""
 
     def step(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
-        """Read one or more tokens of each row; return for each token the logits of the next one.
-
-        A model may also have `step_log_probabilities`, which returns log-probabilities in a new tensor, and
-        `fused_step`, which runs the model and the sampler in one call (`decoding/graphed_decoding.py`).
-        """
+        """Read one or more tokens of each row; return for each token the logits of the next one."""
 
 
-StepFunction = Callable[[Tensor, Any], tuple[Tensor, Any]]
-"""(tokens (row, new), state) -> (log-probabilities (row, new, vocab) in a new tensor, state)"""
 Scores = Float[Tensor, "row vocab"]
-FusedStep = Callable[[Search, DecodingStep, Any], tuple[DecodingStep, Any]]
+StepGenerator = Generator[DecodingStep, None, list[list[Hypothesis]]]
+"""Yields the steps, and returns the hypotheses at the end."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +79,12 @@ def decode(
     their unchanged log-probabilities count, and hypotheses contain them. `indices` are the indices of the rows in the
     dataset, on which samples depend; the default is 0, 1, 2, ...
     """
-    run = _run(model, _DecodingTask(source, sampler, limits, logits_processors, _prompt(source, prefix), indices))
+    task = DecodingTask(source, sampler, limits, logits_processors, _prompt(source, prefix), indices)
+    steps = _loop_of(model)(model, task).run()
     with torch.inference_mode():
         while True:
             try:
-                next(run)
+                next(steps)
             except StopIteration as end:
                 return end.value
 
@@ -106,26 +97,30 @@ def stream(
     logits_processors: Sequence[LogitsProcessor] = (),
     prefix: Sequences | None = None,
     indices: Int[Tensor, "row"] | None = None,
-) -> Generator[DecodingStep, None, list[list[Hypothesis]]]:
+) -> StepGenerator:
     """`decode` as a generator: yield the tokens of every step, and return the hypotheses at the end.
 
     The first tokens of the prefixes, up to the length of the shortest one, are not yielded.
     """
-    prompt = _prompt(source, prefix)
-    run = _run(model, _DecodingTask(source, sampler, limits, logits_processors, prompt, indices))
+    task = DecodingTask(source, sampler, limits, logits_processors, _prompt(source, prefix), indices)
+    loop = _loop_of(model)(model, task)
+    steps = loop.run()
     while True:
         # Inference mode ends before every yield, so that it does not affect the code of the caller.
         with torch.inference_mode():
             try:
-                # A copy, because a captured graph writes the next tokens to the same memory.
-                step = clone_state(_scatter_to_batch(*next(run), prompt.lengths.size(0) * sampler.width))
+                step = loop.whole_batch(next(steps))
             except StopIteration as end:
                 return end.value
         yield step
 
 
+def _loop_of(model: GenerativeModel) -> type[DecodingLoop]:
+    return getattr(model, "decoding_loop", DecodingLoop)
+
+
 @dataclass(frozen=True)
-class _DecodingTask:
+class DecodingTask:
     """The inputs of the loop."""
 
     source: Sequences | Images | None
@@ -133,6 +128,7 @@ class _DecodingTask:
     limits: Limits
     logits_processors: Sequence[LogitsProcessor]
     prompt: Sequences
+    """The prefixes that are forced; empty ones if there are none."""
     indices: Int[Tensor, "row"] | None
 
     @property
@@ -145,87 +141,93 @@ class _DecodingTask:
         """The maximum number of tokens of any row."""
         return self.prompt.values.size(1) + self.limits.max_new_tokens
 
+    @property
+    def max_lengths(self) -> Int[Tensor, "input"]:
+        """The maximum number of tokens of each input."""
+        return self.prompt.lengths + self.limits.max_new_tokens
+
+    @property
+    def example_indices(self) -> list[int]:
+        """The indices of the inputs in the dataset."""
+        return list(range(self.rows)) if self.indices is None else self.indices.tolist()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the caller stops the loop."""
+        return self.limits.should_stop is not None and self.limits.should_stop()
+
+
+class DecodingLoop:
+    """The loop for one batch.
+
+    Its methods are the definition. A fast copy of a model brings a subclass (`GenerativeModel`), which overrides some
+    of them and has the same results.
+    """
+
+    def __init__(self, model: GenerativeModel, task: DecodingTask):
+        self.model, self.task = model, task
+        self.prompt = repeat_rows(task.prompt, task.sampler.width)
+
+    def run(self) -> StepGenerator:
+        """Yield each step as it is done."""
+        if self.task.rows == 0:
+            return []
+        search, step, state = self.begin()
+        while True:
+            yield step
+            check_cancelled()
+            if search.finished or self.task.stopped:
+                return search.results()
+            step, state = self.next(search, step, state)
+
+    def begin(self) -> tuple[Search, DecodingStep, Any]:
+        """Read <bos> and the prompt up to its shortest row; return the search, its first step, and the model state."""
+        state = self.model.start(self.task.source, self.task.rows, self.task.max_length)
+        scores, history, state = self.read_prompt(state)
+        # From now on every input has as many rows as the sampler has hypotheses.
+        scores, history, state = repeat_rows((scores, history, state), self.task.sampler.width)
+        search = self.start_search(history)
+        return search, self.select(search, scores), state
+
+    def next(self, search: Search, step: DecodingStep, state: Any) -> tuple[DecodingStep, Any]:
+        """Read the tokens of the last step, and select the next ones."""
+        tokens, state = self.continue_rows(search, step, state)
+        scores, state = self.score(tokens[:, None], state)
+        return self.select(search, suppress_special_tokens(scores[:, -1])), state
+
+    def continue_rows(self, search: Search, step: DecodingStep, state: Any) -> tuple[Int[Tensor, "row"], Any]:
+        """The tokens to read, and the state in which every row is that of its parent."""
+        return step.tokens, state if step.parents is None else reorder_rows(state, step.parents)
+
+    def score(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
+        """Run the model: for each token the log-probabilities of the next one, in a new tensor."""
+        logits, state = self.model.step(tokens, state)
+        return log_probabilities(logits), state
+
+    def select(self, search: Search, scores: Scores) -> DecodingStep:
+        """Apply the logits processors and the forced prompt to the scores, and select the next tokens."""
+        processed = _apply_logits_processors(scores, search.history, self.task.logits_processors)
+        return search.select(_force_prompt(processed, scores, self.prompt, search.history.time))
+
     def start_search(self, history: History) -> Search:
         """Start the search from the tokens of the prompt that have been read."""
-        indices = list(range(self.rows)) if self.indices is None else self.indices.tolist()
-        return self.sampler.start_search(history, self.prompt.lengths + self.limits.max_new_tokens, indices)
+        return self.task.sampler.start_search(history, self.task.max_lengths, self.task.example_indices)
 
+    def read_prompt(self, state: Any) -> tuple[Scores, History, Any]:
+        """Read <bos> and the prompt up to its shortest row, in chunks."""
+        prompt = self.task.prompt
+        shared_prompt = prompt.values[:, : int(prompt.lengths.min())]
+        history = History.empty(prompt.lengths, self.task.max_length)
+        for chunk in torch.nn.functional.pad(shared_prompt, (1, 0), value=BOS).split(PREFILL_CHUNK, dim=1):
+            scores, state = self.score(chunk, state)
+            for time, tokens in enumerate(shared_prompt[:, history.time : history.time + PREFILL_CHUNK].unbind(1)):
+                token_scores = scores[:, time].gather(1, tokens[:, None]).squeeze(1)
+                history = history.append(tokens, token_scores.clamp(min=MIN_LOG_PROBABILITY))
+        return suppress_special_tokens(scores[:, -1]), history, state
 
-def _run(
-    model: GenerativeModel, task: _DecodingTask
-) -> Generator[tuple[DecodingStep, Tensor | None], None, list[list[Hypothesis]]]:
-    """Run the loop. Yield each step and the indices of its rows in the batch (None: all rows)."""
-    if task.rows == 0:
-        return []
-    step_function, should_stop, remaining = _step_function_of(model), task.limits.should_stop, None
-    search, step, state = _begin(model, task, step_function)
-    prompt, fused_step = repeat_rows(task.prompt, task.sampler.width), _fused_step_of(model, task)
-    while True:
-        yield step, remaining
-        check_cancelled()
-        done = _count_done(search)
-        is_finished = done == search.done.numel() or search.history.time >= task.max_length
-        if is_finished or (should_stop is not None and should_stop()):
-            return search.results()
-        if fused_step and prompt.values.size(1) <= search.history.time < search.smallest_max_length:
-            step, state = fused_step(search, step, state)
-            continue
-        if step.parents is not None and _is_reordered(step.parents):
-            state = reorder_rows(state, step.parents)
-        tokens = step.tokens
-        if done * DROP_DONE_RATIO >= search.done.numel() and not search.done.is_cuda:
-            remaining_rows = search.drop_done()
-            tokens, prompt, state = pick_rows((tokens, prompt, state), remaining_rows)
-            remaining = remaining_rows if remaining is None else remaining[remaining_rows]
-        scores, state = step_function(tokens.unsqueeze(1), state)
-        step = _select(search, suppress_special_tokens(scores.select(1, -1)), prompt, task.logits_processors)
-
-
-def _begin(
-    model: GenerativeModel, task: _DecodingTask, step_function: StepFunction
-) -> tuple[Search, DecodingStep, Any]:
-    """Read <bos> and the prompt up to its shortest row; return the search, its first step, and the model state."""
-    width, fused_step = task.sampler.width, _fused_step_of(model, task)
-    if fused_step and task.prompt.values.size(1) == 0:
-        search = task.start_search(repeat_rows(History.empty(task.prompt.lengths, task.max_length), width))
-        state = repeat_rows(model.start(task.source, task.rows, task.max_length), width)
-        rows = torch.arange(task.rows * width, device=task.prompt.lengths.device)
-        return search, *fused_step(
-            search, DecodingStep(torch.full_like(rows, BOS), torch.zeros_like(rows).float(), rows), state
-        )
-    state = model.start(task.source, task.rows, task.max_length)
-    scores, history, state = _read_prompt(step_function, state, task.prompt, task.max_length)
-    scores, history, prompt, state = repeat_rows((scores, history, task.prompt, state), width)
-    search = task.start_search(history)
-    return search, _select(search, scores, prompt, task.logits_processors), state
-
-
-def _fused_step_of(model: GenerativeModel, task: _DecodingTask) -> FusedStep | None:
-    """The fused step of the model, if it has one and every step runs the same operations."""
-    return getattr(model, "fused_step", None) if task.sampler.capturable and not task.logits_processors else None
-
-
-def _select(
-    search: Search, scores: Scores, prompt: Sequences, logits_processors: Sequence[LogitsProcessor]
-) -> DecodingStep:
-    """Apply the logits processors and the forced prompt to the scores, and select the next tokens."""
-    return search.select(
-        _force_prompt(
-            _apply_logits_processors(scores, search.history, logits_processors), scores, prompt, search.history.time
-        )
-    )
-
-
-def _scatter_to_batch(step: DecodingStep, remaining: Int[Tensor, "remaining"] | None, rows: int) -> DecodingStep:
-    """Convert a step of the remaining rows to one of the whole batch; dropped rows get PAD and continue themselves."""
-    if remaining is None:
+    def whole_batch(self, step: DecodingStep) -> DecodingStep:
+        """The step with all rows of the batch, for a caller that keeps it: a fast loop may drop rows that are done."""
         return step
-    tokens = torch.full((rows,), PAD, device=remaining.device).index_copy(0, remaining, step.tokens)
-    log_probabilities = step.log_probabilities.new_zeros(rows).index_copy(0, remaining, step.log_probabilities)
-    if step.parents is None:
-        return DecodingStep(tokens, log_probabilities)
-    parents = torch.arange(rows, device=remaining.device).index_copy(0, remaining, remaining[step.parents])
-    return DecodingStep(tokens, log_probabilities, parents)
 
 
 def _prompt(source: Sequences | Images | None, prefix: Sequences | None) -> Sequences:
@@ -240,30 +242,6 @@ def _prompt(source: Sequences | Images | None, prefix: Sequences | None) -> Sequ
     if torch.isin(prefix.unpad(), torch.tensor([PAD, BOS, EOS], device=prefix.values.device)).any():
         raise UserError("A prefix cannot contain <pad>, <bos> or <eos>.", hint="Pass only the words of the prefix.")
     return prefix
-
-
-def _step_function_of(model: GenerativeModel) -> StepFunction:
-    """`step_log_probabilities` of the model if it exists, else `step` followed by a log-softmax."""
-
-    def step_function(tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        logits, state = model.step(tokens, state)
-        return log_probabilities(logits), state
-
-    return getattr(model, "step_log_probabilities", step_function)
-
-
-def _read_prompt(
-    step_function: StepFunction, state: Any, prompt: Sequences, max_length: int
-) -> tuple[Scores, History, Any]:
-    """Read <bos> and the prompt up to its shortest row, in chunks."""
-    shared_prompt = prompt.values[:, : int(prompt.lengths.min())]
-    history = History.empty(prompt.lengths, max_length)
-    for chunk in torch.nn.functional.pad(shared_prompt, (1, 0), value=BOS).split(PREFILL_CHUNK, dim=1):
-        scores, state = step_function(chunk, state)
-        for time, tokens in enumerate(shared_prompt[:, history.time : history.time + PREFILL_CHUNK].unbind(1)):
-            token_scores = scores[:, time].gather(1, tokens[:, None]).squeeze(1)
-            history = history.append(tokens, token_scores.clamp(min=MIN_LOG_PROBABILITY))
-    return suppress_special_tokens(scores[:, -1]), history, state
 
 
 def log_probabilities(logits: Float[Tensor, "*any vocab"]) -> Float[Tensor, "*any vocab"]:
@@ -283,12 +261,11 @@ def _apply_logits_processors(scores: Scores, history: History, logits_processors
     for processor in logits_processors:
         processed = processor(history, processed)
     if not logits_processors:
-        return processed
+        return scores
     all_forbidden = processed.amax(dim=1) == -torch.inf
-    if maybe_any(all_forbidden):
-        eos_scores = torch.where(all_forbidden, scores[:, EOS].clamp(min=MIN_LOG_PROBABILITY), processed[:, EOS])
-        processed = processed.clone()
-        processed[:, EOS] = eos_scores
+    eos_scores = torch.where(all_forbidden, scores[:, EOS].clamp(min=MIN_LOG_PROBABILITY), processed[:, EOS])
+    processed = processed.clone()
+    processed[:, EOS] = eos_scores
     return processed
 
 
@@ -300,15 +277,3 @@ def _force_prompt(processed: Scores, scores: Scores, prompt: Sequences, time: in
     token_scores = scores.gather(1, tokens).clamp(min=MIN_LOG_PROBABILITY)
     forced = torch.full_like(processed, -torch.inf).scatter(1, tokens, token_scores)
     return torch.where((time < prompt.lengths)[:, None], forced, processed)
-
-
-def _count_done(search: Search) -> int:
-    """The number of rows or inputs that are done; on a GPU 0 in most steps, because reading it would synchronize."""
-    if search.done.is_cuda and search.history.time % DONE_CHECK_INTERVAL:
-        return 0
-    return search.done.tolist().count(True)  # counting in a list is faster than an operator of torch
-
-
-def _is_reordered(parents: Int[Tensor, "row"]) -> bool:
-    """Whether any row continues another row; on a GPU always True (see `maybe_any`)."""
-    return parents.is_cuda or parents.tolist() != list(range(parents.size(0)))

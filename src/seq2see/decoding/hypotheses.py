@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -37,10 +36,8 @@ class History:
     log_probabilities: Float[Tensor, "row max_length"]
     prompt_lengths: Int[Tensor, "row"]
     """The number of forced tokens at the start of each row."""
-    time: Any
-    """The number of tokens so far, the same for every row: an int, or a tensor of one number in a captured CUDA graph
-    (`graphed_decoding.py`), because a graph stores an int as a constant. So it supports only operations of both types.
-    """
+    time: int
+    """The number of tokens so far, the same for every row."""
 
     @staticmethod
     def empty(prompt_lengths: Int[Tensor, "row"], max_length: int) -> History:
@@ -56,9 +53,9 @@ class History:
 
     def append(self, tokens: Int[Tensor, "row"], log_probabilities: Float[Tensor, "row"]) -> History:
         """Append one token to every row."""
-        _write(self.tokens, self.time, tokens)
-        _write(self.log_probabilities, self.time, log_probabilities)
-        return History(self.tokens, self.log_probabilities, self.prompt_lengths, self.time + 1)
+        self.tokens[:, self.time] = tokens
+        self.log_probabilities[:, self.time] = log_probabilities
+        return replace(self, time=self.time + 1)
 
     def reorder_and_append(
         self, rows: Int[Tensor, "row"], tokens: Int[Tensor, "row"], log_probabilities: Float[Tensor, "row"]
@@ -67,15 +64,9 @@ class History:
 
         All rows of an input have the same prompt, so `prompt_lengths` does not change.
         """
-        reordered = (self.tokens.index_select(0, rows), self.log_probabilities.index_select(0, rows))
-        return History(*reordered, self.prompt_lengths, self.time).append(tokens, log_probabilities)
-
-
-def _write(table: Tensor, time: int | Tensor, column: Tensor) -> None:
-    if isinstance(time, int):
-        table[:, time] = column
-    else:
-        table.index_copy_(1, time, column[:, None])
+        past, past_log_probabilities = self.tokens.index_select(0, rows), self.log_probabilities.index_select(0, rows)
+        copy = replace(self, tokens=past, log_probabilities=past_log_probabilities)
+        return copy.append(tokens, log_probabilities)
 
 
 def make_hypothesis(tokens: list[int], log_probabilities: list[float], length: int, score: float) -> Hypothesis:

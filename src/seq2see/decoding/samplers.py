@@ -9,20 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import compress
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import uniform
 from seq2see.data.tokenizers.tokenizer import EOS, PAD
 from seq2see.decoding.hypotheses import History, Hypothesis, make_hypothesis
 from seq2see.decoding.length_penalties import LengthPenalty, NoPenalty
-from seq2see.decoding.topk import maybe_any, stable_argmax, stable_topk_indices
+
+TopK = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+"""(scores (row, vocab), count) -> the `count` highest scores of each row, best first, and their indices."""
+
+
+def stable_topk(
+    scores: Float[Tensor, "row vocab"], count: int
+) -> tuple[Float[Tensor, "row count"], Int[Tensor, "row count"]]:
+    """The `count` highest scores of each row and their indices; among equals the lower index comes first.
+
+    `torch.topk` does not define which of several equal scores it returns, nor their order. So one more score than
+    requested is computed, and if any two of these are equal, a stable sort decides. A row with fewer than `count`
+    scores returns all of them.
+
+    >>> stable_topk(torch.tensor([[0.0, 2.0, 1.0, 2.0]]), 2)[1].tolist()
+    [[1, 3]]
+    """
+    best, indices = scores.topk(min(count + 1, scores.size(1)), dim=1)
+    if (best[:, 1:] == best[:, :-1]).any():
+        best, indices = scores.sort(dim=1, descending=True, stable=True)
+    return best[:, :count], indices[:, :count]
 
 
 @dataclass(frozen=True)
@@ -35,37 +52,18 @@ class DecodingStep:
     """The row that each row continues; None if every row continues itself."""
 
 
-SearchState = tuple[History, *tuple[Any, ...]]
-"""The state of a search: its history, and all other tensors that change from step to step."""
-
-
 @runtime_checkable
 class Search(Protocol):
     """One run of a sampler over one batch."""
 
     history: History
-    done: Bool[Tensor, "any"]
-    """True for rows or inputs that are complete; the loop ends when all of them are."""
-    smallest_max_length: int
-    """Before this time no row has reached its maximum length."""
-    search_state: SearchState
-    """All tensors that a step reads or changes."""
 
     @property
-    def sampler(self) -> Sampler:
-        """The sampler that started this search."""
+    def finished(self) -> bool:
+        """Whether all rows are done."""
 
     def select(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
-        """Select the next token of every row, and stop rows at their maximum length."""
-
-    def advance(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
-        """Select the next token of every row, without the check of maximum lengths."""
-
-    def stop_at_max_length(self) -> None:
-        """Mark rows at their maximum length as done."""
-
-    def drop_done(self) -> Int[Tensor, "remaining"]:
-        """Store the hypotheses of everything that is done and drop its rows; return the remaining rows."""
+        """Select the next token of every row."""
 
     def results(self) -> list[list[Hypothesis]]:
         """Return the hypotheses of each input, best first."""
@@ -78,12 +76,11 @@ class Sampler(Protocol):
     @property
     def width(self) -> int: ...
 
-    @property
-    def capturable(self) -> bool:
-        """Whether every step runs the same operations on the same tensors, so that a CUDA graph can capture it."""
-
     def start_search(self, history: History, max_lengths: Int[Tensor, "input"], indices: list[int]) -> Search:
-        """Start on a batch with `width` rows for each input; a row is done at the maximum length of its input."""
+        """Start on a batch with `width` rows for each input; a row is done at the maximum length of its input.
+
+        `indices` are the indices of the inputs in the dataset, on which samples depend.
+        """
 
 
 @dataclass(frozen=True)
@@ -92,19 +89,16 @@ class GreedySampler:
 
     length_penalty: LengthPenalty = field(default_factory=NoPenalty)
     width: int = field(default=1, init=False)
-    capturable: ClassVar[bool] = True
 
     def start_search(self, history: History, max_lengths: Int[Tensor, "input"], indices: list[int]) -> Search:
         """Start on a batch."""
-        return IndependentSearch(self, _argmax_token, history, max_lengths)
+        return IndependentSearch(self, history, max_lengths, indices)
 
-
-TokenSelector = Callable[[Tensor, int, list[int]], Tensor]
-"""(scores (row, vocab), time, index of each row in the batch) -> one token for each row."""
-
-
-def _argmax_token(scores: Float[Tensor, "row vocab"], time: Any, batch_indices: list[int]) -> Int[Tensor, "row"]:
-    return stable_argmax(scores)
+    def choose(
+        self, scores: Float[Tensor, "row vocab"], history: History, rows: list[tuple[int, int]]
+    ) -> Int[Tensor, "row"]:
+        """The most probable token of each row."""
+        return scores.argmax(dim=1)
 
 
 @dataclass(frozen=True)
@@ -121,18 +115,17 @@ class RandomSampler:
     top_p: float = 1.0
     width: int = 1
     length_penalty: LengthPenalty = field(default_factory=NoPenalty)
-    capturable: ClassVar[bool] = False  # each draw needs another random number
+    topk = staticmethod(stable_topk)
 
     def start_search(self, history: History, max_lengths: Int[Tensor, "input"], indices: list[int]) -> Search:
-        """Start on a batch; `indices` are the indices of its examples in the dataset."""
-        return IndependentSearch(self, partial(self.sample_tokens, indices), history, max_lengths)
+        """Start on a batch."""
+        return IndependentSearch(self, history, max_lengths, indices)
 
-    def sample_tokens(
-        self, indices: list[int], scores: Float[Tensor, "row vocab"], time: int, batch_indices: list[int]
+    def choose(
+        self, scores: Float[Tensor, "row vocab"], history: History, rows: list[tuple[int, int]]
     ) -> Int[Tensor, "row"]:
-        """Draw one token for each row."""
-        owners = [divmod(index, self.width) for index in batch_indices]  # (example, number of the sample)
-        draws = [uniform(self.seed, "sample", indices[example], sample, time) for example, sample in owners]
+        """Draw one token for each row; a row is (index of the example, number of the sample)."""
+        draws = [uniform(self.seed, "sample", example, sample, history.time) for example, sample in rows]
         uniforms = torch.tensor(draws, dtype=torch.float64).to(scores.device, non_blocking=True)
         return sample_inverse_cdf(self.probabilities(scores), uniforms)
 
@@ -143,16 +136,16 @@ class RandomSampler:
         scores = scores.double()
         scores = (scores - scores.amax(dim=1, keepdim=True)) / self.temperature
         if self.top_k:
-            scores = keep_top_k(scores, self.top_k)
+            scores = keep_top_k(scores, self.top_k, self.topk)
         if self.top_p < 1:
             scores = keep_top_p(scores, self.top_p)
         return scores.softmax(dim=1)
 
 
-def keep_top_k(scores: Float[Tensor, "row vocab"], count: int) -> Float[Tensor, "row vocab"]:
+def keep_top_k(scores: Float[Tensor, "row vocab"], count: int, topk: TopK = stable_topk) -> Float[Tensor, "row vocab"]:
     """Keep only the `count` most probable tokens (Fan, Lewis & Dauphin 2018)."""
-    indices = stable_topk_indices(scores, count)
-    return torch.full_like(scores, -torch.inf).scatter(1, indices, scores.gather(1, indices))
+    best, indices = topk(scores, count)
+    return torch.full_like(scores, -torch.inf).scatter(1, indices, best)
 
 
 def keep_top_p(scores: Float[Tensor, "row vocab"], top_p: float) -> Float[Tensor, "row vocab"]:
@@ -182,69 +175,57 @@ class IndependentSearch:
     def __init__(
         self,
         sampler: GreedySampler | RandomSampler,
-        select_token: TokenSelector,
         history: History,
         max_lengths: Int[Tensor, "input"],
+        indices: list[int],
     ):
-        self.sampler, self.select_token, self.history = sampler, select_token, history
+        self.sampler, self.history = sampler, history
         self.max_lengths = max_lengths.repeat_interleave(sampler.width)
-        self.smallest_max_length = int(max_lengths.min())  # an int: reading a tensor from a GPU at every step is slow
         self.done = torch.zeros_like(self.max_lengths, dtype=torch.bool)
-        self.batch_indices = list(range(self.done.size(0)))  # the index of each row in the batch
-        self.stored_results: dict[int, Hypothesis] = {}
+        self.rows = [(example, sample) for example in indices for sample in range(sampler.width)]
 
     @property
-    def search_state(self) -> SearchState:
-        """The history, and which rows are done."""
-        return self.history, self.done
-
-    @search_state.setter
-    def search_state(self, search_state: SearchState) -> None:
-        self.history, self.done = search_state
+    def finished(self) -> bool:
+        """Whether all rows are done."""
+        return bool(self.done.all())
 
     def select(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
-        """Select a token for every row that is not done."""
+        """Select a token for every row that is not done; rows that end or have their maximum length are then done."""
         step = self.advance(scores)
         self.stop_at_max_length()
         return step
 
-    def stop_at_max_length(self) -> None:
-        """Mark rows at their maximum length as done."""
-        if self.history.time >= self.smallest_max_length:
-            self.done = self.done | (self.history.time >= self.max_lengths)
-
     def advance(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
-        """Select a token for every row that is not done, without the check of maximum lengths."""
-        tokens = self.select_token(scores, self.history.time, self.batch_indices)
-        log_probabilities = scores.gather(1, tokens[:, None]).squeeze(1)
-        if maybe_any(self.done):
-            tokens = tokens.masked_fill(self.done, PAD)
-            log_probabilities = log_probabilities.masked_fill(self.done, 0)
+        """Select a token for every row that is not done."""
+        tokens = self.choose(scores)
+        log_probabilities = scores.gather(1, tokens[:, None]).squeeze(1).masked_fill(self.done, 0)
+        tokens = tokens.masked_fill(self.done, PAD)
         self.history = self.history.append(tokens, log_probabilities)
         self.done = self.done | (tokens == EOS)
         return DecodingStep(tokens, log_probabilities)
 
-    def drop_done(self) -> Int[Tensor, "remaining"]:
-        """Store the hypotheses of rows that are done, and drop these rows."""
-        self._store_results(pick_rows(self.history, self.done.nonzero().squeeze(1)), self.done.tolist())
-        remaining = (~self.done).nonzero().squeeze(1)
-        self.batch_indices = [self.batch_indices[row] for row in remaining.tolist()]
-        self.history, self.max_lengths, self.done = pick_rows((self.history, self.max_lengths, self.done), remaining)
-        return remaining
+    def choose(self, scores: Float[Tensor, "row vocab"]) -> Int[Tensor, "row"]:
+        """The token of each row."""
+        return self.sampler.choose(scores, self.history, self.rows)
+
+    def stop_at_max_length(self) -> None:
+        """Mark rows at their maximum length as done."""
+        self.done = self.done | (self.max_lengths <= self.history.time)
 
     def results(self) -> list[list[Hypothesis]]:
         """Return the hypotheses of each input, best first."""
-        self._store_results(self.history, [True] * len(self.batch_indices))
-        hypotheses = [self.stored_results[index] for index in range(len(self.stored_results))]
+        return self.group_by_input(self.hypotheses())
+
+    def hypotheses(self) -> list[Hypothesis]:
+        """The hypothesis of each row."""
+        tokens, log_probabilities = self.history.tokens, self.history.log_probabilities
+        lengths = (tokens != PAD).sum(dim=1)  # PAD is never generated
+        scores = self.sampler.length_penalty(log_probabilities.sum(dim=1), lengths)
+        columns = (tokens.tolist(), log_probabilities.tolist(), lengths.tolist(), scores.tolist())
+        return [make_hypothesis(*row) for row in zip(*columns, strict=True)]
+
+    def group_by_input(self, hypotheses: list[Hypothesis]) -> list[list[Hypothesis]]:
+        """The hypotheses of the rows of each input, best first."""
         width = self.sampler.width
         groups = [hypotheses[first : first + width] for first in range(0, len(hypotheses), width)]
         return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in groups]
-
-    def _store_results(self, history: History, selected: list[bool]) -> None:
-        lengths = (history.tokens != PAD).sum(dim=1)  # PAD is never generated
-        scores = self.sampler.length_penalty(history.log_probabilities.sum(dim=1), lengths)
-        columns = (history.tokens, history.log_probabilities, lengths, scores)
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        self.stored_results |= zip(
-            compress(self.batch_indices, selected), (make_hypothesis(*row) for row in rows), strict=True
-        )

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from seq2see.core.batch import Images, Sequences
 from seq2see.data.tokenizers.tokenizer import EOS
-from seq2see.decoding.beam_step import LiveBeams, top_continuations
+from seq2see.decoding.beam import top_continuations
 from seq2see.decoding.engine import GenerativeModel, Limits, stream
 from seq2see.decoding.hypotheses import History, Hypothesis
 from seq2see.decoding.logits_processors import LogitsProcessor
@@ -133,8 +133,7 @@ class _TreeBuilder:
         """Add the candidates of a step, best first; return the node index of each (row, token)."""
         assert self.sums is not None
         width, indices = len(self.leaves), {}
-        beams = LiveBeams(self.sums[None], torch.zeros(1, dtype=torch.bool), history, torch.arange(width)[None])
-        best = top_continuations(scores, beams, 2 * width if width > 1 else SHOWN_CANDIDATES)
+        best = top_continuations(scores, self.sums[None], 2 * width if width > 1 else SHOWN_CANDIDATES)
         candidates = [
             (row, token)
             for total, row, token in zip(*(column[0].tolist() for column in best), strict=True)

@@ -13,7 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
+from seq2see.acceleration.compiler import load_native_library
+from seq2see.acceleration.inference import Precision, optimize_for_inference, with_fast_search
+from seq2see.acceleration.native import native_unsupported_reason
+from seq2see.acceleration.switch import plain_only
 from seq2see.core.batch import Images, Sequences
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError, unknown_name
@@ -21,12 +26,11 @@ from seq2see.core.worker_pool import WorkerPool
 from seq2see.decoding.engine import GenerativeModel, decode
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.hypotheses import Hypothesis
-from seq2see.decoding.native import native_unsupported_reason
-from seq2see.decoding.optimize import Precision, optimize_for_inference
 from seq2see.decoding.settings import MAX_TOKENS, make_limits, make_logits_processors, make_sampler
 from seq2see.interop.ctranslate2 import Ct2Engine
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
+from seq2see.tasks.encoder_only import BATCH_SIZE as ENCODER_BATCH_SIZE
 from seq2see.tasks.generation import Engine, GenerationRequest, ProgressCallback
 from seq2see.tasks.model_folder import members_of
 
@@ -66,9 +70,7 @@ class TorchEngine:
         layout = self.pool.choose_layout(
             len(batches), exact=optimized and len(by_length) >= MIN_MEASURED_SOURCES and self._is_exact()
         )
-        model: GenerativeModel = (
-            self.optimized_model(request.decoding.precision, layout.threads) if optimized else self.module
-        )
+        model = self.optimized_model(request.decoding.precision, layout.threads) if optimized else self.plain_model()
         results: dict[int, list[Hypothesis]] = {}
         decoded = self.pool.run(layout, partial(self._decode, model, request), batches, _count_tokens)
         for batch, hypotheses in zip(batches, decoded, strict=True):
@@ -83,15 +85,20 @@ class TorchEngine:
         Building a copy takes a moment, and the first one on a machine also runs a compiler for some seconds. A few
         sentences are therefore decoded by the plain model, but only in float32, where both give the same outputs.
         """
-        if not self.can_optimize:
+        if plain_only() or not self.can_optimize:
             if request.decoding.precision != "float32":
-                raise UserError("An n-gram model is decoded in float32.", hint="Leave out decoding.precision.")
+                reason = "With SEQ2SEE_PLAIN=1 a model" if self.can_optimize else "An n-gram model"
+                raise UserError(f"{reason} is decoded in float32.", hint="Leave out decoding.precision.")
             return False
         return (
             request.large_batch
             or request.decoding.precision != "float32"
             or self.decoded_count + len(request.sources) >= MIN_SOURCES
         )
+
+    def plain_model(self) -> GenerativeModel:
+        """The model itself, with the fastest search unless all acceleration is switched off."""
+        return self.module if plain_only() else with_fast_search(self.module, self.device)
 
     def optimized_model(self, precision: Precision, threads: int) -> GenerativeModel:
         """The optimized copy, built on first use and cached; for an ensemble, copies of its members."""
@@ -101,7 +108,9 @@ class TorchEngine:
             self._optimized.clear()
         if (precision, threads) not in self._optimized:
             members = [optimize_for_inference(member, precision, threads) for member in self.members]
-            self._optimized[precision, threads] = members[0] if len(members) == 1 else Ensemble(members)
+            self._optimized[precision, threads] = (
+                members[0] if len(members) == 1 else with_fast_search(Ensemble(members), self.device)
+            )
         return self._optimized[precision, threads]
 
     def _is_exact(self) -> bool:
@@ -123,6 +132,19 @@ class TorchEngine:
             prefix=Sequences.of(prefixes).to(self.device),
             indices=torch.tensor([request.indices[index] for index in batch]),
         )
+
+
+class TorchEncoderEngine:
+    """The forward passes of an encoder-only model: many inputs get a copy that is fast for large batches."""
+
+    def module_for(self, module: nn.Module, count: int, precision: str) -> nn.Module:
+        """The module for this number of inputs. Packing weights pays off from one full batch on.
+
+        Packed weights change predictions by rounding errors. A bf16 copy must be called under `autocast`.
+        """
+        if plain_only() or count <= ENCODER_BATCH_SIZE:
+            return module
+        return optimize_for_inference(module, precision)  # type: ignore[arg-type]
 
 
 class CTranslate2Engine:
@@ -169,6 +191,12 @@ def engine_of(name: str, stored: Any) -> Engine:
     if name not in ENGINES:
         raise unknown_name("engine", name, ENGINES)
     return ENGINES[name](stored)
+
+
+def native_code_status() -> str:
+    """Whether the C++ code is ready on this machine."""
+    reason = load_native_library().reason
+    return "ready" if reason is None else f"none, so decoding on a CPU is slower: {reason}"
 
 
 def _to_batch(sources: list[Any]) -> Sequences | Images:

@@ -15,7 +15,6 @@ from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import EOS
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.samplers import GreedySampler
-from seq2see.decoding.topk import stable_argmax
 from seq2see.tasks.generation_context import GenerationContext
 
 EXTRA = 10
@@ -54,7 +53,7 @@ def exposure_bias(context: GenerationContext, target: str) -> ExposureBias:
     return ExposureBias(
         truth=tokens(truth),
         free_running=tokens(free_running),
-        teacher_forced=tokens(stable_argmax(forced).tolist()),
+        teacher_forced=tokens(forced.argmax(dim=1).tolist()),
         forced_loss=[-float(row[token]) for row, token in zip(forced, truth, strict=True)],
         free_loss=[-each for each in log_probabilities],
         truth_after_free_loss=[-float(row[token]) for row, token in zip(after_generated, truth, strict=False)],

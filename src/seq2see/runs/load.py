@@ -17,7 +17,7 @@ from seq2see.decoding.ensemble import Ensemble
 from seq2see.interop.folders import is_pretrained
 from seq2see.interop.pretrained import read_npz, read_pretrained
 from seq2see.models.named_tensors import load_named_tensors
-from seq2see.runs.engines import engine_of
+from seq2see.runs.engines import TorchEncoderEngine, engine_of
 from seq2see.runs.run_folder import find_model
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import Candidates, ModelConfig, StoredModel, weights_file
@@ -45,7 +45,7 @@ def open_model(stored: StoredModel, engine: str = "torch") -> Model:
     task = task_named(stored.config.task)
     if not task.generates and engine != "torch":
         raise UserError(f"The engine {engine} is for generative models only.", hint="Leave out --engine.")
-    return task.open(stored, engine_of(engine, stored) if task.generates else None)
+    return task.open(stored, engine_of(engine, stored) if task.generates else TorchEncoderEngine())
 
 
 def read_model(folder: Path, device: torch.device) -> StoredModel:

@@ -163,7 +163,7 @@ class ClassifyImage(ClassifyText):
         for name, examples in evaluated_splits(splits):
             assert isinstance(examples, ImageExamples)
             progress = partial(on_progress, "test")
-            results = predict_all(self, model.stored, self.inputs(examples), top_k=1, on_progress=progress)
+            results = predict_all(model, self.inputs(examples), top_k=1, on_progress=progress)
             confusion = ConfusionMatrix.of(model.tokenizers.labels, examples.labels, [each.text for each in results])
             evaluation.scores[name] = confusion_scores(confusion)
             evaluation.tables[f"{name}-predictions"] = prediction_table(examples, results, "file")

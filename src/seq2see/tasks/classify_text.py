@@ -143,7 +143,7 @@ class ClassifyText(EncoderOnlyTask):
         for name, examples in evaluated_splits(splits):
             self.dataset(recipe, model.tokenizers, examples)  # refuses labels that are not in the training data
             progress = partial(on_progress, "test")
-            results = predict_all(self, model.stored, self.inputs(examples), top_k=1, on_progress=progress)
+            results = predict_all(model, self.inputs(examples), top_k=1, on_progress=progress)
             references, predictions = [example.target for example in examples], [each.text for each in results]
             confusion = ConfusionMatrix.of(model.tokenizers.labels, references, predictions)
             evaluation.scores[name] = confusion_scores(confusion)

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from seq2see.core.devices import autocast, device_of
 from seq2see.core.errors import UserError
 from seq2see.data.readers.lines import is_blank
 from seq2see.data.tokenizers.tokenizer import PAD
-from seq2see.decoding.packed_weights import pack_for_large_batches
 from seq2see.models.embedding_model import normalized_embedding
 from seq2see.tasks.input_warnings import unknown_token_warnings
 from seq2see.tasks.model import Model, Output, Prediction, ScoredText, format_candidates, reject_settings
@@ -99,10 +98,18 @@ class EncoderOnlyTask(Task):
         return perplexity.loss / perplexity.count, {"valid_accuracy": accuracy.value}
 
 
+class EncoderEngine(Protocol):
+    """Runs the forward passes of an encoder-only model."""
+
+    def module_for(self, module: nn.Module, count: int, precision: str) -> nn.Module:
+        """The module itself, or a copy of it that is faster for this number of inputs."""
+
+
 class Predictor(Model):
     """A trained encoder-only model: `model("the [MASK] sat").candidates`."""
 
     task: EncoderOnlyTask
+    engine: EncoderEngine  # type: ignore[assignment]
 
     def predict(
         self,
@@ -119,10 +126,10 @@ class Predictor(Model):
 
         For image models, `texts` are file names or pixel arrays, and `image_size` is the resolution.
         """
-        stored = self.task.with_settings(self.stored, settings)
+        model = Predictor(self.task.with_settings(self.stored, settings), self.engine, self.task)
         reject_settings(list(Candidates.model_fields), prefix, settings, "This is an encoder-only model", "prediction")
         prediction = self.config.prediction.with_(**settings)
-        results = predict_all(self.task, stored, texts, prediction.top_k, on_progress, indices, prediction.precision)
+        results = predict_all(model, texts, prediction.top_k, on_progress, indices, prediction.precision)
         return [self._result_prediction(each) for each in results]
 
     def stream(self, text: str, *, seed: int = 0, **settings: Any) -> Iterator[str]:
@@ -193,8 +200,7 @@ def batch_of(inputs: Sequence[EncodedInput]) -> Batch:
 
 @torch.inference_mode()
 def predict_all(
-    task: EncoderOnlyTask,
-    stored: StoredModel,
+    model: Predictor,
     texts: Sequence[Any],
     top_k: int,
     on_progress: ProgressCallback = lambda count: None,
@@ -202,9 +208,8 @@ def predict_all(
     precision: str = "float32",
 ) -> list[TaskResult]:
     """The predictions for many inputs, in their order; texts of similar length share a batch."""
-    device = device_of(stored.module)
-    # Packing weights pays off from one full batch on; packed weights change predictions by rounding errors.
-    module = pack_for_large_batches(stored.module, precision) if len(texts) > BATCH_SIZE else stored.module
+    task, stored, device = model.task, model.stored, model.device
+    module = model.engine.module_for(stored.module, len(texts), precision)
     inputs = []
     for position, text in enumerate(texts):
         with error_context(indices, position):

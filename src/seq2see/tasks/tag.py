@@ -152,7 +152,7 @@ class Tag(ClassifyText):
         for name, examples in evaluated_splits(splits):
             self.dataset(recipe, model.tokenizers, examples)  # refuses tags that are not in the training data
             progress = partial(on_progress, "test")
-            results = predict_all(self, model.stored, self.inputs(examples), top_k=1, on_progress=progress)
+            results = predict_all(model, self.inputs(examples), top_k=1, on_progress=progress)
             pairs = zip(examples, results, strict=True)
             references = [each.source_tags[: len(result.labels)] for each, result in pairs]
             predictions = [each.labels for each in results]

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.decoding.topk import stable_topk_indices
+from seq2see.decoding.samplers import stable_topk
 from seq2see.explorer.inputs import check_length, require_text_model
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS, InputRequest, InputText, RunRequest
 from seq2see.explorer.traces import model_input
@@ -46,7 +46,7 @@ def logit_lens_at(context: GenerationContext | MaskedContext, position: int) -> 
                 {"token": name, "probability": math.exp(row[token])}
                 for name, token in zip(names(best), best, strict=True)
             ]
-            for row, best in zip(scores.tolist(), stable_topk_indices(scores, TOP_TOKENS).tolist(), strict=True)
+            for row, best in zip(scores.tolist(), stable_topk(scores, TOP_TOKENS)[1].tolist(), strict=True)
         ],
     }
 
@@ -146,7 +146,7 @@ def candidates_at(context: GenerationContext | MaskedContext, position: int, max
     """
     position = context.position(position)
     scores, previous = context.scores_at(position), context.previous_tokens(position)
-    best = stable_topk_indices(scores[None], max_candidates)[0].tolist()
+    best = stable_topk(scores[None], max_candidates)[1][0].tolist()
     listed = [token for token in dict.fromkeys([*best, *sorted(previous)]) if scores[token] > -math.inf]
     others = scores.double()
     others[listed] = -math.inf
@@ -171,7 +171,7 @@ def token_surprisals(context: GenerationContext | MaskedContext) -> dict[str, An
     """The surprisal of every token of the text, the entropy at its position (both in bits), and the top predictions."""
     scores = context.position_scores()
     ids = context.ids[: scores.size(0)]
-    best = stable_topk_indices(scores, TOP_PREDICTIONS) if ids else scores.long()[:, :0]
+    best = stable_topk(scores, TOP_PREDICTIONS)[1] if ids else scores.long()[:, :0]
     names = context.tokenizer.tokens
     return {
         "ids": context.ids,

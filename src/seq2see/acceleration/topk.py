@@ -1,13 +1,15 @@
-"""Top-k and argmax with a deterministic order: among equal scores the lower index comes first.
+"""Top-k and argmax of large vocabularies in two stages, with the results of torch's operators in one stage.
 
-The search has two stages: the vocabulary is divided into blocks, and only the blocks with the highest maxima are
-searched. The maximum of a block is fast (SIMD instructions); finding its index is slow.
+The vocabulary is divided into blocks, and only the blocks with the highest maxima are searched. The maximum of a block
+is fast (SIMD instructions); finding its index is slow. `blockwise_topk` and `blockwise_argmax` are for a CPU. Their
+definitions are `stable_topk` (decoding/samplers.py) and `torch.argmax`, and `strided_topk`, for a GPU, is `torch.topk`;
+tests/acceleration/test_topk.py compares them.
 """
 
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 BLOCK = 64
@@ -15,28 +17,14 @@ ONE_STAGE_LIMIT = 1 << 14
 """Up to this number of scores (of all rows together) one stage is as fast as two."""
 
 
-def stable_topk_indices(scores: Float[Tensor, "row vocab"], count: int) -> Int[Tensor, "row count"]:
-    """The indices of the `count` highest scores of each row, best first; among equals the lower index comes first.
-
-    A row with fewer than `count` scores returns all indices.
-
-    >>> stable_topk_indices(torch.tensor([[0.0, 2.0, 1.0, 2.0]]), 2).tolist()
-    [[1, 3]]
-    """
-    return stable_topk(scores, count)[1]
-
-
-def stable_topk(
+def blockwise_topk(
     scores: Float[Tensor, "row vocab"], count: int
 ) -> tuple[Float[Tensor, "row count"], Int[Tensor, "row count"]]:
     """The `count` highest scores of each row and their indices; among equals the lower index comes first.
 
-    `torch.topk` does not define which of several equal scores it returns, nor their order. So one more score than
-    requested is computed, and if any two of these are equal, a stable sort decides. On a GPU the order of equals stays
-    undefined: checking for equals takes longer than the rest of the step.
+    >>> blockwise_topk(torch.tensor([[0.0, 2.0, 1.0, 2.0]]), 2)[1].tolist()
+    [[1, 3]]
     """
-    if scores.is_cuda:
-        return strided_topk(scores, min(count, scores.size(1)))
     if scores.size(1) <= max(count, BLOCK):
         return _sorted_topk(scores, count)
     best, indices = _unstable_topk(scores, count + 1)
@@ -45,25 +33,37 @@ def stable_topk(
     return best[:, :count], indices[:, :count]
 
 
-def stable_argmax(scores: Float[Tensor, "row vocab"]) -> Int[Tensor, "row"]:
+def blockwise_argmax(scores: Float[Tensor, "row vocab"]) -> Int[Tensor, "row"]:
     """The index of the highest score of each row; among equals the lowest index.
 
-    >>> stable_argmax(torch.tensor([[0.0, 2.0, 1.0, 2.0]])).tolist()
+    >>> blockwise_argmax(torch.tensor([[0.0, 2.0, 1.0, 2.0]])).tolist()
     [1]
     """
-    if scores.numel() <= ONE_STAGE_LIMIT or scores.is_cuda:
+    if scores.numel() <= ONE_STAGE_LIMIT:
         return scores.argmax(dim=1)
     block = _block_maxima(scores).argmax(dim=1, keepdim=True)
     candidates, indices = _gather_blocks(scores, block)
     return indices.gather(1, candidates.argmax(dim=1, keepdim=True)).squeeze(1)
 
 
-def maybe_any(flags: Bool[Tensor, "*any"]) -> bool:
-    """Whether any flag is True; for flags on a GPU always True.
+def strided_topk(
+    scores: Float[Tensor, "row vocab"], count: int
+) -> tuple[Float[Tensor, "row count"], Int[Tensor, "row count"]]:
+    """Top-k for a GPU: blocks are strided, so that adjacent threads read adjacent scores.
 
-    Reading the flags from a GPU takes longer than the work that could be saved.
+    The order of equals is undefined: checking for equals takes longer than the rest of the step. A row with fewer than
+    `count` scores returns all of them.
     """
-    return flags.is_cuda or bool(flags.any())
+    count = min(count, scores.size(1))
+    columns = scores.size(1) // BLOCK
+    if columns <= count:
+        return scores.topk(count, dim=1)
+    best_columns = scores[:, : columns * BLOCK].unflatten(1, (BLOCK, columns)).amax(dim=1).topk(count, dim=1).indices
+    steps = torch.arange(0, columns * BLOCK, columns, device=scores.device)
+    remainder = torch.arange(columns * BLOCK, scores.size(1), device=scores.device).expand(scores.size(0), -1)
+    indices = torch.cat([(best_columns[:, :, None] + steps).flatten(1), remainder], dim=1)
+    best, positions = scores.gather(1, indices).topk(count, dim=1)
+    return best, indices.gather(1, positions)
 
 
 def _unstable_topk(scores: Float[Tensor, "row vocab"], count: int) -> tuple[Tensor, Int[Tensor, "row count"]]:
@@ -75,19 +75,6 @@ def _unstable_topk(scores: Float[Tensor, "row vocab"], count: int) -> tuple[Tens
     # equals the last of the best scores, so that the caller detects the tie.
     candidates, indices = _gather_blocks(scores, _block_maxima(scores).topk(count, dim=1).indices)
     best, positions = candidates.topk(count, dim=1)
-    return best, indices.gather(1, positions)
-
-
-def strided_topk(scores: Float[Tensor, "row vocab"], count: int) -> tuple[Tensor, Int[Tensor, "row count"]]:
-    """Top-k in two stages for a GPU: blocks are strided, so that adjacent threads read adjacent scores."""
-    columns = scores.size(1) // BLOCK
-    if columns <= count:
-        return scores.topk(count, dim=1)
-    best_columns = scores[:, : columns * BLOCK].unflatten(1, (BLOCK, columns)).amax(dim=1).topk(count, dim=1).indices
-    steps = torch.arange(0, columns * BLOCK, columns, device=scores.device)
-    remainder = torch.arange(columns * BLOCK, scores.size(1), device=scores.device).expand(scores.size(0), -1)
-    indices = torch.cat([(best_columns[:, :, None] + steps).flatten(1), remainder], dim=1)
-    best, positions = scores.gather(1, indices).topk(count, dim=1)
     return best, indices.gather(1, positions)
 
 

@@ -234,7 +234,7 @@ void release_model(Model* model) {
 
 }  // namespace
 
-// The C interface that native.py, beam_step.py and beam_hypotheses.py call. No exception leaves these functions.
+// The C interface that native.py and native_beam.py call. No exception leaves these functions.
 
 extern "C" {
 

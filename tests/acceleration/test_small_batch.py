@@ -67,7 +67,7 @@ def fewer_programs(monkeypatch):
 
 
 def small_batch_model_of(model):
-    from seq2see.decoding.small_batch import make_small_batch_model
+    from seq2see.acceleration.small_batch import make_small_batch_model
 
     return make_small_batch_model(model)
 

@@ -8,11 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from seq2see.core.batch import Batch, Images
-from seq2see.decoding import packed_weights
-from seq2see.decoding.beam import BeamSampler
-from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.packed_weights import (
+from seq2see.acceleration import packed_weights
+from seq2see.acceleration.packed_weights import (
     PackedLinear,
     PackedLinearBfloat16,
     PackedLinearFloat32,
@@ -23,6 +20,9 @@ from seq2see.decoding.packed_weights import (
     pack_for_large_batches,
     quantize,
 )
+from seq2see.core.batch import Batch, Images
+from seq2see.decoding.beam import BeamSampler
+from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.samplers import GreedySampler
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings

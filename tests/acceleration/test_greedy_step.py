@@ -5,13 +5,13 @@ Without a GPU triton interprets the kernel, which is slow but the same arithmeti
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 
+from seq2see.acceleration import graphed_decoding
+from seq2see.acceleration.fast_search import GPUBeamSearch, GPUIndependentSearch
+from seq2see.acceleration.graphed_decoding import GraphedHistory
 from seq2see.data.tokenizers.tokenizer import EOS
-from seq2see.decoding import graphed_decoding
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import log_probabilities, suppress_special_tokens
 from seq2see.decoding.hypotheses import History
@@ -23,16 +23,21 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROWS, MAX_LENGTH = 3, 6
 
 
-def searches(sampler=None):
-    """Two equal searches whose time is a tensor."""
-    for _ in range(2):
-        zeros = torch.zeros(ROWS, dtype=torch.long, device=DEVICE)
-        search = (sampler or GreedySampler()).start_search(
-            History.empty(zeros, MAX_LENGTH), zeros + MAX_LENGTH, list(range(ROWS))
-        )
-        history, *others = search.search_state
-        search.search_state = (replace(history, time=torch.zeros(1, dtype=torch.long, device=DEVICE)), *others)
-        yield search
+def search_of(sampler):
+    """A search whose time is a tensor."""
+    zeros = torch.zeros(ROWS, dtype=torch.long, device=DEVICE)
+    history, max_lengths = History.empty(zeros, MAX_LENGTH), zeros + MAX_LENGTH
+    if isinstance(sampler, BeamSampler):
+        search = GPUBeamSearch(sampler, history, max_lengths)
+    else:
+        search = GPUIndependentSearch(sampler, history, max_lengths, list(range(ROWS)))
+    search.history = GraphedHistory.of(history, torch.zeros(1, dtype=torch.long, device=DEVICE))
+    return search
+
+
+def searches():
+    """Two equal greedy searches."""
+    return search_of(GreedySampler()), search_of(GreedySampler())
 
 
 def torch_step(search, logits):
@@ -103,7 +108,7 @@ def test_logits_far_apart_do_not_overflow():
 
 @pytest.mark.parametrize("sampler", [BeamSampler(1), RandomSampler(seed=1)], ids=["beam", "sample"])
 def test_other_searches_use_their_own_step(sampler):
-    search, _ = searches(sampler)
+    search = search_of(sampler)
     inputs = []
     search.advance = lambda scores: inputs.append(scores) or "a step"
     logits = torch.randn(ROWS, 9, device=DEVICE)

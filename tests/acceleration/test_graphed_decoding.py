@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from seq2see.acceleration.graphed_decoding import GraphedModel
+from seq2see.acceleration.inference import optimize_for_inference
 from seq2see.core.batch import Sequences
 from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode, stream
-from seq2see.decoding.graphed_decoding import GraphedModel
 from seq2see.decoding.length_penalties import GNMT, Average
-from seq2see.decoding.optimize import optimize_for_inference
 from seq2see.decoding.samplers import GreedySampler, RandomSampler
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings

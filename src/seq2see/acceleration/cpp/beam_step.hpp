@@ -1,5 +1,5 @@
-// One step of beam search without operators of torch: computes what `torch_beam_step` in beam_step.py computes, with
-// results equal to the last bit.
+// One step of beam search without operators of torch: computes what `BeamSearch.advance` in decoding/beam.py computes,
+// with results equal to the last bit.
 //
 // At batch size 1 a step reads the scores of the vocabulary once and then handles a few dozen numbers, so in Python
 // nearly all of its time is the overhead of operator calls. Inputs are independent and are processed one by one.
@@ -171,4 +171,4 @@ private:
     }
 };
 
-static_assert(sizeof(BeamStep) == 22 * sizeof(int64_t), "in beam_step.py every field has eight bytes");
+static_assert(sizeof(BeamStep) == 22 * sizeof(int64_t), "in native_beam.py every field has eight bytes");

@@ -1,5 +1,5 @@
-// The best finished hypotheses of each input: computes what `torch_add_finished` in beam_hypotheses.py computes, with
-// results equal to the last bit.
+// The best finished hypotheses of each input: computes what `BeamSearch.store_finished` in decoding/beam.py computes,
+// with results equal to the last bit.
 
 #pragma once
 
@@ -58,4 +58,4 @@ private:
     }
 };
 
-static_assert(sizeof(AddFinished) == 19 * sizeof(int64_t), "in beam_hypotheses.py every field has eight bytes");
+static_assert(sizeof(AddFinished) == 19 * sizeof(int64_t), "in native_beam.py every field has eight bytes");

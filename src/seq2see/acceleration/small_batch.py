@@ -27,6 +27,7 @@ from seq2see.acceleration.embedding import EmbeddingTables, embed_tokens
 from seq2see.acceleration.fused_linear import MAX_ROWS, LayerNormWeights, LinearWeights, fused_linear
 from seq2see.acceleration.single_query_attention import cached_self_attention, single_query_cross_attention
 from seq2see.core.batch import Images, Sequences
+from seq2see.core.plain_class import plain_class
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
 from seq2see.layers.norms import LayerNorm
@@ -39,7 +40,7 @@ from seq2see.models.token_embeddings import TokenEmbedding, UnscaledTokenEmbeddi
 from seq2see.models.transformer import TransformerDecoder, TransformerState
 
 Vectors = Float[Tensor, "row width"]
-ACTIVATION_OF = {FEED_FORWARDS[name]: name for name in ACTIVATIONS}
+ACTIVATION_OF: dict[type[nn.Module], str] = {FEED_FORWARDS[name]: name for name in ACTIVATIONS}
 HEAD_TYPES = (TiedHead, UntiedHead, UntiedNoBiasHead, SuppressTokensHead)
 DTYPES = (torch.bfloat16, torch.float32)  # the kernels accumulate in float32, so float64 is not supported
 
@@ -47,10 +48,10 @@ DTYPES = (torch.bfloat16, torch.float32)  # the kernels accumulate in float32, s
 def _is_supported(module: nn.Module) -> bool:
     """Whether the kernels support this part of a block, or this head."""
     if isinstance(module, PostNorm):
-        return type(module) in (PostNorm, PreNorm) and type(module.norm) is LayerNorm
+        return plain_class(module) in (PostNorm, PreNorm) and plain_class(module.norm) is LayerNorm
     if isinstance(module, SelfAttention):
-        return type(module) is SelfAttention and module.relative_positions is None
-    return type(module) in (CrossAttention, *ACTIVATION_OF, *HEAD_TYPES)
+        return plain_class(module) is SelfAttention and module.relative_positions is None
+    return plain_class(module) in (CrossAttention, *ACTIVATION_OF, *HEAD_TYPES)
 
 
 def reference_linear(
@@ -122,7 +123,7 @@ def _feed_forward(stream: ResidualStream, wrapper: Any, feed_forward: Any) -> Re
     """The feed-forward network; the activation is fused with its first linear layer."""
     return stream.apply_sublayer(
         wrapper,
-        _layer(feed_forward.up_proj, ACTIVATION_OF[type(feed_forward)]),
+        _layer(feed_forward.up_proj, ACTIVATION_OF[plain_class(feed_forward)]),
         lambda hidden: hidden,
         feed_forward.down_proj,
     )
@@ -169,7 +170,7 @@ class SmallBatchModel:
         self.model, self.embedding_tables = model, embedding_tables
         head: Any = model.head
         self.head = LinearWeights(*head.weight_and_bias())
-        self.run_decoder = DECODER_FUNCTIONS[type(model.decoder)]
+        self.run_decoder = DECODER_FUNCTIONS[plain_class(model.decoder)]
 
     def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> DecoderState:
         """Return the state before the first token; the keys and values of the source are made contiguous."""
@@ -199,7 +200,7 @@ class SmallBatchModel:
 def make_small_batch_model(model: LanguageModel) -> LanguageModel | SmallBatchModel:
     """Return a version with fused kernels for small batches; the model itself if the kernels do not support it."""
     decoder, embedding_tables = model.decoder, _embedding_tables(model.target)
-    if type(decoder) not in DECODER_FUNCTIONS or embedding_tables is None:
+    if plain_class(decoder) not in DECODER_FUNCTIONS or embedding_tables is None:
         return model
     modules = [module for block in decoder.blocks for module in block.children()]
     if embedding_tables.embeddings.dtype not in DTYPES or not all(map(_is_supported, [*modules, model.head])):
@@ -210,7 +211,7 @@ def make_small_batch_model(model: LanguageModel) -> LanguageModel | SmallBatchMo
 
 def _embedding_tables(embedding: Any) -> EmbeddingTables | None:
     """The tables of an embedding layer for the kernel; None if the kernel does not support the layer."""
-    if type(embedding) not in (TokenEmbedding, UnscaledTokenEmbedding):
+    if plain_class(embedding) not in (TokenEmbedding, UnscaledTokenEmbedding):
         return None
     embeddings, positions = embedding.table.weight, embedding.positions
     if isinstance(positions, SinusoidalPositions):

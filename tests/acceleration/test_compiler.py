@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seq2see.decoding import compiler
-from seq2see.decoding.compiler import SOURCE, cache_folder, find_compiler, find_or_build_library
+from seq2see.acceleration import compiler
+from seq2see.acceleration.compiler import SOURCE, cache_folder, find_compiler, find_or_build_library
 
 needs_compiler = pytest.mark.skipif(find_compiler(os.environ) is None, reason="no C++ compiler")
 
@@ -60,7 +60,7 @@ class TestBuilding:
         find_or_build_library(environment, source)
         [built] = libraries(environment)
         code = (
-            "import os, pathlib; from seq2see.decoding.compiler import find_or_build_library\n"
+            "import os, pathlib; from seq2see.acceleration.compiler import find_or_build_library\n"
             f"print(find_or_build_library(os.environ, pathlib.Path({str(source)!r})).library.answer())"
         )
         built.unlink()

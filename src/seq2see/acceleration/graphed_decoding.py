@@ -6,6 +6,9 @@ memory addresses, so the model state is in the tensors of the graph, and the sta
 of rows: reordering rows copies nothing until the next step, in which the graph does it. If every step runs the same
 operations, the state of the search is in tensors of the graph, too, and the selection of tokens is captured together
 with the model (`GraphedFusedStep`).
+
+The definitions are the model itself and `DecodingLoop` (decoding/engine.py). They are compared on a GPU by
+tests/acceleration/test_graphed_decoding.py, and with recorded operators in place of CUDA graphs by test_graph_logic.py.
 """
 
 from __future__ import annotations
@@ -21,12 +24,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from seq2see.acceleration.fast_search import GPUBeamSearch, GPUIndependentSearch, GPULoop
 from seq2see.acceleration.support import TRITON, WARMUP_RUNS, side_stream
 from seq2see.core.batch import Images, Sequences
-from seq2see.core.rows import clone_state, pick_rows, tensors_of
-from seq2see.data.tokenizers.tokenizer import PAD
+from seq2see.core.rows import clone_state, pick_rows, repeat_rows, tensors_of
+from seq2see.data.tokenizers.tokenizer import BOS, PAD
+from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import GenerativeModel, log_probabilities, suppress_special_tokens
-from seq2see.decoding.samplers import DecodingStep, GreedySampler, IndependentSearch, Search, SearchState
+from seq2see.decoding.hypotheses import History
+from seq2see.decoding.samplers import DecodingStep, GreedySampler, Search
 
 WIDTH_MULTIPLE, LENGTH_MULTIPLE = 16, 32
 """Sources are padded to a multiple of the first, caches to a multiple of the second, so that few shapes occur."""
@@ -51,12 +57,74 @@ class StateRows:
     buffer: StateBuffer
 
 
+FusibleSearch = GPUIndependentSearch | GPUBeamSearch
+"""The searches whose step can be captured, unless it draws random numbers."""
+
+
+@dataclass(frozen=True)
+class GraphedHistory(History):
+    """A history whose time is a tensor of one number, because a graph stores an int as a constant."""
+
+    time: Any
+
+    def append(self, tokens: Int[Tensor, "row"], log_probabilities: Float[Tensor, "row"]) -> History:
+        """Append one token to every row."""
+        self.tokens.index_copy_(1, self.time, tokens[:, None])
+        self.log_probabilities.index_copy_(1, self.time, log_probabilities[:, None])
+        return replace(self, time=self.time + 1)
+
+    @staticmethod
+    def of(history: History, time: Tensor) -> GraphedHistory:
+        """A history with this time."""
+        return GraphedHistory(history.tokens, history.log_probabilities, history.prompt_lengths, time)
+
+    def at(self, time: int) -> History:
+        """The same as a history whose time is an int."""
+        return History(self.tokens, self.log_probabilities, self.prompt_lengths, time)
+
+
+class GraphedLoop(GPULoop):
+    """The loop of a model with `fused_step`: model and selection of the next tokens are one call."""
+
+    model: Any
+
+    def begin(self) -> tuple[Search, DecodingStep, Any]:
+        """Without a prompt, the first step is fused, too: it reads <bos>, which then stands in every row."""
+        task, width = self.task, self.task.sampler.width
+        if not self.can_fuse or task.prompt.values.size(1) > 0:
+            return super().begin()
+        search = self.start_search(repeat_rows(History.empty(task.prompt.lengths, task.max_length), width))
+        state = repeat_rows(self.model.start(task.source, task.rows, task.max_length), width)
+        rows = torch.arange(task.rows * width, device=task.prompt.lengths.device)
+        begin = DecodingStep(torch.full_like(rows, BOS), torch.zeros_like(rows).float(), rows)
+        return search, *self.model.fused_step(search, begin, state)
+
+    def next(self, search: Search, step: DecodingStep, state: Any) -> tuple[DecodingStep, Any]:
+        """After the prompt, and before any row has its maximum length, every step runs the same operations."""
+        if not self.can_fuse or not isinstance(search, FusibleSearch):
+            return super().next(search, step, state)
+        if self.prompt.values.size(1) <= search.history.time < search.smallest_max_length:
+            return self.model.fused_step(search, step, state)
+        return super().next(search, step, state)
+
+    @property
+    def can_fuse(self) -> bool:
+        """Whether steps can be captured: logits processors, and samplers that draw numbers, run outside of graphs."""
+        return isinstance(self.task.sampler, GreedySampler | BeamSampler) and not self.task.logits_processors
+
+    def whole_batch(self, step: DecodingStep) -> DecodingStep:
+        """A copy, because a graph writes the next tokens to the same memory."""
+        return clone_state(step)
+
+
 class GraphedModel:
     """A model whose starts, steps of one token and fused steps are CUDA graphs; all else runs without graphs.
 
     It supports one search at a time: after the start of another search, an old state raises an error. Logits are valid
     until the next step.
     """
+
+    decoding_loop = GraphedLoop
 
     def __init__(self, model: GenerativeModel):
         self.model = model
@@ -89,7 +157,7 @@ class GraphedModel:
             return logits, self._hold(after, len(tokens))
         return self._graphed_step(tokens, state)(tokens, state)
 
-    def fused_step(self, search: Search, step: DecodingStep, state: StateRows) -> tuple[DecodingStep, StateRows]:
+    def fused_step(self, search: FusibleSearch, step: DecodingStep, state: StateRows) -> tuple[DecodingStep, StateRows]:
         """One step of the decoding loop: read the tokens of the last step and select the next ones.
 
         The returned step and the state tensors of the search are valid until the next step.
@@ -184,7 +252,7 @@ class GraphedStep:
         self.buffer = StateBuffer(self.state, self.row_indices)  # the previous state becomes invalid
         return StateRows(self.buffer.rows, self.buffer)
 
-    def fused_step(self, search: Search, step: DecodingStep, state: StateRows) -> tuple[DecodingStep, StateRows]:
+    def fused_step(self, search: FusibleSearch, step: DecodingStep, state: StateRows) -> tuple[DecodingStep, StateRows]:
         """Replay one step of the decoding loop."""
         state = self.copy_in(state)
         key = (search.sampler, search.history.tokens.size(1))
@@ -200,12 +268,12 @@ class GraphedFusedStep:
     search at the end. The time is a tensor, because a graph would store a Python number as a constant.
     """
 
-    def __init__(self, graphed_step: GraphedStep, search: Search):
+    def __init__(self, graphed_step: GraphedStep, search: FusibleSearch):
         self.graphed_step, self.search = graphed_step, copy.copy(search)
-        self.current_search: Search | None = None
+        self.current_search: FusibleSearch | None = None
         history, *others = clone_state(search.search_state)
         self.time_tensor = torch.tensor([search.history.time], device=history.tokens.device)
-        self.search_state: SearchState = (replace(history, time=self.time_tensor), *others)
+        self.search_state: tuple[Any, ...] = (GraphedHistory.of(history, self.time_tensor), *others)
         with side_stream():
             for _ in range(WARMUP_RUNS):
                 logits, _ = graphed_step.model.step(graphed_step.tokens, clone_state(graphed_step.state))
@@ -214,7 +282,7 @@ class GraphedFusedStep:
         with torch.cuda.graph(self.graph, pool=graphed_step.pool):
             self.step = self._capture_step()
 
-    def _select(self, logits: Tensor, search_state: SearchState) -> DecodingStep:
+    def _select(self, logits: Tensor, search_state: tuple[Any, ...]) -> DecodingStep:
         self.search.search_state = search_state
         return step_of(self.search)(logits.select(1, -1))
 
@@ -231,7 +299,7 @@ class GraphedFusedStep:
             graphed_step.parents.copy_(step.parents)
         return step
 
-    def __call__(self, search: Search, step: DecodingStep) -> DecodingStep:
+    def __call__(self, search: FusibleSearch, step: DecodingStep) -> DecodingStep:
         """Replay one step; the first step of a search copies its state into the tensors of the graph."""
         time = search.history.time
         if step is not self.step or search is not self.current_search:
@@ -239,20 +307,20 @@ class GraphedFusedStep:
             if step.parents is not None:
                 self.graphed_step.parents.copy_(step.parents)
             history, *others = search.search_state
-            copy_state((replace(history, time=self.time_tensor), *others), self.search_state)
+            copy_state((GraphedHistory.of(history, self.time_tensor), *others), self.search_state)
             self.time_tensor.fill_(time)
             self.current_search = search
         self.graph.replay()
         history, *others = self.search_state
-        search.search_state = (replace(history, time=time + 1), *others)
+        search.search_state = (history.at(time + 1), *others)
         search.stop_at_max_length()
         return self.step
 
 
-def step_of(search: Search) -> Callable[[Tensor], DecodingStep]:
+def step_of(search: FusibleSearch) -> Callable[[Tensor], DecodingStep]:
     """Return the function from logits to the step of a search whose time is a tensor; greedy search has a kernel."""
-    if TRITON and isinstance(search, IndependentSearch) and isinstance(search.sampler, GreedySampler):
-        from seq2see.decoding.greedy_step import greedy_step
+    if TRITON and isinstance(search, GPUIndependentSearch) and isinstance(search.sampler, GreedySampler):
+        from seq2see.acceleration.argmax import greedy_step
 
         return partial(greedy_step, search)
     return lambda logits: search.advance(suppress_special_tokens(log_probabilities(logits)))

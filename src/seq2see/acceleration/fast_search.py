@@ -1,0 +1,280 @@
+"""Fast loops and searches for decoding, with the results of the plain ones.
+
+On a CPU (`CPULoop`) every operator counts: rows that are done are dropped from the batch, rows that stay in place are
+not copied, the step of beam search is one call of C++, and large vocabularies are searched block by block. On a GPU
+(`GPULoop`) a row more costs no time, but reading a number waits for all kernels: nothing is read in most steps.
+
+The definitions are `DecodingLoop` (decoding/engine.py), `IndependentSearch` (decoding/samplers.py) and `BeamSearch`
+(decoding/beam.py); tests/acceleration/test_fast_search.py compares them.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from seq2see.acceleration.native_beam import native_add_finished, native_beam_step
+from seq2see.acceleration.topk import blockwise_argmax, blockwise_topk, strided_topk
+from seq2see.core.batch import Images, Sequences
+from seq2see.core.rows import pick_rows, reorder_rows
+from seq2see.data.tokenizers.tokenizer import PAD
+from seq2see.decoding.beam import BeamSampler, BeamSearch
+from seq2see.decoding.engine import DecodingLoop, GenerativeModel
+from seq2see.decoding.hypotheses import History, Hypothesis
+from seq2see.decoding.samplers import DecodingStep, GreedySampler, IndependentSearch, RandomSampler, Search
+
+DROP_DONE_RATIO = 4
+"""Done rows are dropped when at least one row in this many is done: dropping copies the state of all other rows."""
+DONE_CHECK_INTERVAL = 8
+"""On a GPU, the number of steps between two checks of which rows are done."""
+
+
+class FastSearchModel:
+    """A model whose search is fast: the plain model itself, or a copy that is fast in another way."""
+
+    def __init__(self, model: GenerativeModel, decoding_loop: type[DecodingLoop]):
+        self.model, self.decoding_loop = model, decoding_loop
+
+    def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> Any:
+        """Return the state before the first token."""
+        return self.model.start(source, rows, max_length)
+
+    def step(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
+        """Read one or more tokens of each row."""
+        return self.model.step(tokens, state)
+
+
+class FastSearch:
+    """What all fast searches have in common: before the smallest maximum length, no tensor is compared with it."""
+
+    max_lengths: Tensor
+    done: Tensor
+    history: History
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        max_lengths = self.max_lengths.tolist()
+        self.smallest_max_length, self.largest_max_length = min(max_lengths), max(max_lengths)
+
+    def stop_at_max_length(self) -> None:
+        """Mark what has its maximum length as done."""
+        if self.history.time >= self.smallest_max_length:
+            super().stop_at_max_length()  # type: ignore[misc]
+
+
+# --- CPU ---
+
+
+class CPUSearch(FastSearch):
+    """A search that stores the results of what is done, and drops it.
+
+    `done` has one flag for each row, or in beam search for each input; both are called units here.
+    """
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.units = list(range(self.done.size(0)))  # the index of each unit in the batch
+        self.dropped_results: dict[int, Any] = {}
+
+    @property
+    def finished(self) -> bool:
+        """Whether all units are done; searching a list is faster than an operator of torch."""
+        return False not in self.done.tolist()
+
+    def drop_done(self) -> Int[Tensor, "remaining"] | None:
+        """Store the results of units that are done and drop them; return the remaining rows. None: few are done."""
+        done = self.done.tolist()
+        if done.count(True) * DROP_DONE_RATIO < len(done):
+            return None
+        dropped: Any = copy.copy(self)
+        dropped.keep(self.done.nonzero().squeeze(1))
+        self.dropped_results |= zip(dropped.units, dropped.hypotheses(), strict=True)
+        return self.keep((~self.done).nonzero().squeeze(1))
+
+    def keep(self, units: Int[Tensor, "unit"]) -> Int[Tensor, "remaining"]:
+        """Keep only these units; return their rows."""
+        raise NotImplementedError
+
+    def with_dropped(self, hypotheses: list[Any]) -> list[Any]:
+        """The results of all units of the batch: those of the remaining units, and of those that were dropped."""
+        results = self.dropped_results | dict(zip(self.units, hypotheses, strict=True))
+        return [results[unit] for unit in range(len(results))]
+
+
+class CPUIndependentSearch(CPUSearch, IndependentSearch):
+    """Greedy decoding or sampling; rows are dropped one by one."""
+
+    def choose(self, scores: Float[Tensor, "row vocab"]) -> Int[Tensor, "row"]:
+        """The token of each row; the best of a large vocabulary is found in two stages."""
+        return blockwise_argmax(scores) if isinstance(self.sampler, GreedySampler) else super().choose(scores)
+
+    def keep(self, units: Int[Tensor, "unit"]) -> Int[Tensor, "remaining"]:
+        """Keep only these rows."""
+        self.history, self.max_lengths, self.done = pick_rows((self.history, self.max_lengths, self.done), units)
+        kept = units.tolist()
+        self.rows, self.units = [self.rows[row] for row in kept], [self.units[row] for row in kept]
+        return units
+
+    def results(self) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each input, best first."""
+        return self.group_by_input(self.with_dropped(self.hypotheses()))
+
+
+class CPUBeamSearch(CPUSearch, BeamSearch):
+    """Beam search whose step is one call of C++ where possible; inputs are dropped one by one."""
+
+    topk = staticmethod(blockwise_topk)
+    may_stop = False  # whether any input has the required number of finished hypotheses
+
+    def advance(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
+        """Do one step of the search."""
+        result = native_beam_step(scores, self.sums, self.done, self.history)
+        if result is None:
+            return super().advance(scores)
+        if result.ended is not None:
+            self.store_finished(scores, result.ended.sums, result.ended.parents, result.ended.is_eos)
+        self.sums, self.history = result.sums, result.history
+        if self.may_stop or result.maybe_exhausted:
+            self.done = self.done | self.should_stop()
+        return result.step
+
+    def store_finished(
+        self,
+        scores: Float[Tensor, "row vocab"],
+        sums: Float[Tensor, "input width"],
+        parents: Int[Tensor, "input width"],
+        is_eos: Bool[Tensor, "input width"],
+    ) -> None:
+        """Store the continuations that end."""
+        finished_scores = self.penalized_scores(sums, self.history.time + 1, is_eos & ~self.done[:, None])
+        stored = native_add_finished(self.stored, scores, finished_scores, parents, self.history)
+        if stored is None:
+            super().store_finished(scores, sums, parents, is_eos)
+        else:
+            self.stored = stored
+        self.may_stop = bool((self.stored.scores[:, self.sampler.required_hypotheses - 1] > -torch.inf).any())
+
+    def keep(self, units: Int[Tensor, "unit"]) -> Int[Tensor, "remaining"]:
+        """Keep only these inputs."""
+        rows = self.rows[units].flatten()
+        self.history = pick_rows(self.history, rows)
+        by_input = (self.stored, self.sums, self.max_lengths, self.done)
+        self.stored, self.sums, self.max_lengths, self.done = pick_rows(by_input, units)
+        self.rows = torch.arange(rows.size(0)).view(self.sums.shape)
+        self.units = [self.units[unit] for unit in units.tolist()]
+        return rows
+
+    def results(self) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each input, best first; if decoding was stopped early, also the live ones."""
+        return self.with_dropped(super().results())
+
+
+class CPULoop(DecodingLoop):
+    """The loop with the searches of a CPU: it drops rows that are done, and copies no rows that stay in place."""
+
+    remaining: Int[Tensor, "remaining"] | None = None
+    """The indices of the rows in the batch; None: all rows."""
+
+    def start_search(self, history: History) -> Search:
+        """Start the fast search of this sampler, if there is one."""
+        task, sampler = self.task, self.task.sampler
+        if isinstance(sampler, BeamSampler):
+            return CPUBeamSearch(sampler, history, task.max_lengths)
+        if isinstance(sampler, GreedySampler | RandomSampler):
+            return CPUIndependentSearch(sampler, history, task.max_lengths, task.example_indices)
+        return super().start_search(history)
+
+    def score(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
+        """Run the model, with `step_log_probabilities` if it has that method."""
+        step = getattr(self.model, "step_log_probabilities", None)
+        return step(tokens, state) if step else super().score(tokens, state)
+
+    def continue_rows(self, search: Search, step: DecodingStep, state: Any) -> tuple[Int[Tensor, "remaining"], Any]:
+        """Reorder the rows if any row continues another one, and drop rows that are done."""
+        tokens, parents = step.tokens, step.parents
+        if parents is not None and parents.tolist() != list(range(parents.size(0))):
+            state = reorder_rows(state, parents)
+        rows = search.drop_done() if isinstance(search, CPUSearch) else None
+        if rows is None:
+            return tokens, state
+        self.remaining = rows if self.remaining is None else self.remaining[rows]
+        tokens, self.prompt, state = pick_rows((tokens, self.prompt, state), rows)
+        return tokens, state
+
+    def whole_batch(self, step: DecodingStep) -> DecodingStep:
+        """The step with all rows of the batch; those that were dropped get PAD and continue themselves."""
+        rows, remaining = self.task.rows * self.task.sampler.width, self.remaining
+        if remaining is None:
+            return step
+        tokens = torch.full((rows,), PAD).index_copy(0, remaining, step.tokens)
+        log_probabilities = step.log_probabilities.new_zeros(rows).index_copy(0, remaining, step.log_probabilities)
+        if step.parents is None:
+            return DecodingStep(tokens, log_probabilities)
+        parents = torch.arange(rows).index_copy(0, remaining, remaining[step.parents])
+        return DecodingStep(tokens, log_probabilities, parents)
+
+
+# --- GPU ---
+
+
+class GPUSearch(FastSearch):
+    """A search that waits for no number of the GPU in most steps; the loop runs for a few more steps instead."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rows are done; only at some steps, or at the maximum length, this is known."""
+        time = self.history.time
+        return time >= self.largest_max_length or (time % DONE_CHECK_INTERVAL == 0 and bool(self.done.all()))
+
+
+class GPUIndependentSearch(GPUSearch, IndependentSearch):
+    """Greedy decoding or sampling."""
+
+    @property
+    def search_state(self) -> tuple[History, *tuple[Any, ...]]:
+        """The history, and all other tensors that a step reads or changes."""
+        return self.history, self.done
+
+    @search_state.setter
+    def search_state(self, search_state: tuple[History, *tuple[Any, ...]]) -> None:
+        self.history, self.done = search_state
+
+
+class GPUBeamSearch(GPUSearch, BeamSearch):
+    """Beam search."""
+
+    topk = staticmethod(strided_topk)
+
+    @property
+    def search_state(self) -> tuple[History, *tuple[Any, ...]]:
+        """The history, and all other tensors that a step reads or changes."""
+        return self.history, self.sums, self.done, self.stored, self.max_lengths
+
+    @search_state.setter
+    def search_state(self, search_state: tuple[History, *tuple[Any, ...]]) -> None:
+        self.history, self.sums, self.done, self.stored, self.max_lengths = search_state
+
+
+class GPURandomSampler(RandomSampler):
+    """Sampling whose top-k waits for no number of the GPU."""
+
+    topk = staticmethod(strided_topk)
+
+
+class GPULoop(DecodingLoop):
+    """The loop with the searches of a GPU: rows are neither compared nor dropped."""
+
+    def start_search(self, history: History) -> Search:
+        """Start the fast search of this sampler, if there is one."""
+        task, sampler = self.task, self.task.sampler
+        if isinstance(sampler, BeamSampler):
+            return GPUBeamSearch(sampler, history, task.max_lengths)
+        if isinstance(sampler, RandomSampler):
+            sampler = GPURandomSampler(**vars(sampler))
+        if isinstance(sampler, GreedySampler | RandomSampler):
+            return GPUIndependentSearch(sampler, history, task.max_lengths, task.example_indices)
+        return super().start_search(history)
