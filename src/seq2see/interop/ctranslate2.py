@@ -37,6 +37,8 @@ from seq2see.decoding.length_penalties import Average, NoPenalty
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.exportable import (
     ExportableModel,
+    position_table,
+    positions_needed,
     require_seq2seq,
     require_transformers,
     save_tokenizers,
@@ -44,7 +46,6 @@ from seq2see.interop.exportable import (
     vocabulary,
 )
 from seq2see.interop.folders import atomic_folder, require_packages
-from seq2see.interop.vit_weights import position_table, positions_needed
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.feed_forward import FeedForward
 from seq2see.layers.norms import EPSILON
