@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from seq2see.core.errors import UserError
+from seq2see.core.files import MANIFEST
 from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN
 
 HF_ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu", "relu": "relu"}
@@ -264,3 +265,21 @@ def match_weights(
             hint="The weights and the config belong to different models.",
         )
     return names
+
+
+def is_pretrained(path: Path) -> bool:
+    """Whether this path is a pretrained model: a folder whose `config.json` has a model type, a GGUF or an npz file."""
+    if path.suffix in (".gguf", ".npz"):
+        return path.is_file()
+    try:
+        tree = json.loads((path / "config.json").read_bytes())
+        return "model_type" in tree or is_timm(tree)
+    except ValueError:
+        return not (path / MANIFEST).exists()  # damaged, and no folder of seq2see: reading it raises the error
+    except (OSError, TypeError):
+        return False
+
+
+def is_timm(tree: dict[str, Any]) -> bool:
+    """Whether a `config.json` is timm's: it has `architecture` and `pretrained_cfg`."""
+    return "architecture" in tree and "pretrained_cfg" in tree

@@ -17,7 +17,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from seq2see.core.errors import UserError, unknown_name
-from seq2see.core.files import write_bytes, write_json
+from seq2see.core.files import atomic_folder, write_bytes, write_json
 from seq2see.core.settings import Settings, read_tree
 from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN, PretrainedTokenizer, TokenIdMap
 from seq2see.data.tokenizers.tokenizer import (
@@ -34,7 +34,6 @@ from seq2see.data.tokenizers.tokenizer import (
 )
 from seq2see.interop.checkpoint_files import HF_ACTIVATIONS, JsonConfig, WeightMapping, norm_mappings
 from seq2see.interop.exportable import ExportableModel, position_table, setting_text, unsupported
-from seq2see.interop.folders import atomic_folder
 from seq2see.interop.hugging_face_files import ENGINE, identity_ids, labels_json, stack_json
 from seq2see.models.named_tensors import named_tensors
 from seq2see.models.settings import (

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from seq2see.core.files import write_bytes, write_json
+from seq2see.core.files import atomic_folder, write_bytes, write_json
 from seq2see.core.settings import read_tree
 from seq2see.data.tokenizers.pretrained_tokenizer import PretrainedTokenizer, TokenIdMap
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD
@@ -28,7 +28,6 @@ from seq2see.interop.exportable import (
     setting_text,
     unsupported,
 )
-from seq2see.interop.folders import atomic_folder
 from seq2see.interop.hugging_face_files import ENGINE, decoding_json, identity_ids, write_causal_tokenizer
 from seq2see.models.named_tensors import named_tensors
 from seq2see.models.settings import ModelSettings

@@ -21,8 +21,14 @@ from seq2see.data.tokenizers.pretrained_tokenizer import (
 )
 from seq2see.data.tokenizers.tokenizer import MASK_TEXT, Tokenizer
 from seq2see.decoding.settings import Decoding
-from seq2see.interop.checkpoint_files import JsonConfig, SafetensorsFiles, TensorReader, WeightMapping, match_weights
-from seq2see.interop.folders import is_timm
+from seq2see.interop.checkpoint_files import (
+    JsonConfig,
+    SafetensorsFiles,
+    TensorReader,
+    WeightMapping,
+    is_timm,
+    match_weights,
+)
 from seq2see.interop.hugging_face_bert import (
     BASE_MODEL_PREFIX,
     IGNORED_SUFFIXES,

@@ -27,7 +27,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from seq2see.core.errors import UserError, unknown_name
-from seq2see.core.files import write_bytes, write_json
+from seq2see.core.files import atomic_folder, write_bytes, write_json
 from seq2see.core.settings import read_tree
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN
@@ -41,7 +41,6 @@ from seq2see.interop.checkpoint_files import (
     match_weights,
 )
 from seq2see.interop.exportable import ExportableModel, setting_text, unsupported
-from seq2see.interop.folders import atomic_folder
 from seq2see.interop.hugging_face_bert import bert_labels
 from seq2see.interop.hugging_face_files import ENGINE, labels_json, stack_json
 from seq2see.interop.vit_layouts import (
