@@ -7,7 +7,7 @@ import pytest
 from seq2see.core.seeds import generator
 from seq2see.data.generated.pocket.english import PLURALS, VERB_FORMS
 from seq2see.data.generated.pocket.meaning import Clause, CompoundSentence, NounPhrase, Place, Word
-from seq2see.data.generated.pocket.pairing import LANGUAGES, Language, translate
+from seq2see.data.generated.pocket.pocket_corpus import LANGUAGES, Language, translate
 from seq2see.data.generated.pocket.sample_noun_phrases import RandomChoice
 from seq2see.data.generated.pocket.sample_sentences import Transformations
 

@@ -13,8 +13,7 @@ from seq2see.core.seeds import generator
 from seq2see.core.settings import read_tree
 from seq2see.data.generated.pocket import chinese, pocket_corpus
 from seq2see.data.generated.pocket.meaning import ADJECTIVES, PRONOUNS, VERBS, Clause, NounPhrase, content_words
-from seq2see.data.generated.pocket.pairing import LANGUAGES
-from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
+from seq2see.data.generated.pocket.pocket_corpus import LANGUAGES, PocketCorpus
 from seq2see.data.generated.pocket.sample_sentences import SentenceSampler
 
 ZH, EN = LANGUAGES["zh"], LANGUAGES["en"]

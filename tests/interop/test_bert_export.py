@@ -17,7 +17,7 @@ from seq2see.core.batch import Batch, Sequences, WordSequences
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS, Characters, add_mask_token, train_tokenizer
 from seq2see.interop.formats import FORMATS
-from seq2see.interop.hugging_face_encoders import bert_layout, write_bert
+from seq2see.interop.hugging_face_bert import bert_layout, write_bert
 from seq2see.models.build import fresh_model
 from seq2see.recipes.registry import recipe
 from seq2see.runs.load import load, open_model, read_model

@@ -10,8 +10,9 @@ import pytest
 from torch import Tensor
 from transformers import BertConfig, DeiTConfig, DeiTImageProcessor, GPT2Config, LlamaConfig, ViTConfig
 
-from seq2see.interop.bert_weights import bert_settings
-from seq2see.interop.causal_weights import HF_ACTIVATIONS, JsonConfig, gpt2_settings, llama_settings
+from seq2see.interop.checkpoint_files import HF_ACTIVATIONS, JsonConfig
+from seq2see.interop.hugging_face_bert import bert_settings
+from seq2see.interop.hugging_face_causal import gpt2_settings, llama_settings
 from seq2see.interop.vit_weights import HEAD_DIMS, IMAGENET, hugging_face_vit, timm_vit
 
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings")

@@ -9,14 +9,14 @@ import pytest
 from trained_models import make_tokenizers, page_example, random_model, small_settings, stored_model, trained_translator
 
 from seq2see.cli.app import run
-from seq2see.core.errors import UserError
+from seq2see.core.errors import UserError, require_packages
+from seq2see.core.files import atomic_folder
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.interop.ctranslate2 import Ct2Engine, check_ct2, write_ct2
-from seq2see.interop.folders import atomic_folder, require_packages
+from seq2see.interop.exportable import position_table, positions_needed
 from seq2see.interop.formats import FORMATS
 from seq2see.interop.hugging_face_seq2seq import seq2seq_layout, write_seq2seq
 from seq2see.interop.onnx_export import check_onnx
-from seq2see.interop.vit_weights import position_table, positions_needed
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings

@@ -14,9 +14,9 @@ from seq2see.core.errors import UserError
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.ctranslate2 import check_ct2
-from seq2see.interop.hugging_face_encoders import vit_layout, write_vit
 from seq2see.interop.hugging_face_seq2seq import seq2seq_layout
 from seq2see.interop.onnx_export import check_onnx
+from seq2see.interop.vit_weights import vit_layout, write_vit
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettings, ResNetSettings

@@ -21,7 +21,7 @@ from transformers import AutoTokenizer, BertForPreTraining, BertModel
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.files import sha256
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
-from seq2see.interop.hugging_face_encoders import write_bert
+from seq2see.interop.hugging_face_bert import write_bert
 from seq2see.runs.load import load, read_model
 
 CACHE = Path(__file__).parents[2] / ".cache" / "weights"

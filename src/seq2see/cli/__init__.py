@@ -1,4 +1,7 @@
-"""The command line: one file per command. Large modules are imported only when a command runs (`startup.py`)."""
+"""The command line: one file for each command, or for a few related ones.
+
+Large modules are imported only when a command runs (`startup.py`).
+"""
 
 from __future__ import annotations
 

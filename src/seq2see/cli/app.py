@@ -11,7 +11,6 @@ from typer.core import TyperGroup
 
 import seq2see
 from seq2see.cli.data import data
-from seq2see.cli.diff import diff
 from seq2see.cli.doctor import doctor
 from seq2see.cli.embed import embed
 from seq2see.cli.ensemble import ensemble
@@ -20,7 +19,7 @@ from seq2see.cli.explain import explain
 from seq2see.cli.explore import explore
 from seq2see.cli.export import export
 from seq2see.cli.predict import predict
-from seq2see.cli.recipes import recipes, show
+from seq2see.cli.recipes import diff, recipes, show
 from seq2see.cli.runs import runs
 from seq2see.cli.train import train
 from seq2see.cli.words import analogy, contexts, neighbors

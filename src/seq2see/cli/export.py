@@ -18,7 +18,7 @@ def export(
 
     from seq2see.cli.progress_meter import show_status
     from seq2see.core.errors import UserError
-    from seq2see.interop.folders import is_pretrained
+    from seq2see.interop.checkpoint_files import is_pretrained
     from seq2see.interop.formats import format_of
     from seq2see.runs.load import read_model
     from seq2see.runs.run_folder import find_model

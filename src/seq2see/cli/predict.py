@@ -42,7 +42,7 @@ def predict(
     with importing():
         from seq2see.cli.progress_meter import show_status
         from seq2see.core.errors import UserError
-        from seq2see.interop.folders import is_pretrained
+        from seq2see.interop.checkpoint_files import is_pretrained
         from seq2see.runs.load import load
 
     if texts and file:

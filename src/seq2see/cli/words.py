@@ -52,7 +52,7 @@ def contexts(
 
     from seq2see.core.errors import UserError
     from seq2see.inspection.result_plots import draw_contexts
-    from seq2see.interop.folders import is_pretrained
+    from seq2see.interop.checkpoint_files import is_pretrained
     from seq2see.runs.run_folder import find_model
 
     if len(sentences) < 2:

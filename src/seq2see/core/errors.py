@@ -8,6 +8,7 @@ exception that reaches the user is a bug in seq2see.
 from __future__ import annotations
 
 import difflib
+import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -58,3 +59,13 @@ def missing_file(path: Path) -> UserError:
     match = closest_match(path.name, names)
     hint = f"Did you mean '{path.with_name(match)}'?" if match else "Check the path."
     return UserError("There is no such file.", location=str(path), hint=hint)
+
+
+def require_packages(extra: str, *packages: str) -> None:
+    """Raise an error with the command that installs it if an optional package is missing."""
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    if missing:
+        raise UserError(
+            f"This needs the package {missing[0]}, which is not installed.",
+            hint=f'Install it with `pip install "seq2see[{extra}]"`.',
+        )

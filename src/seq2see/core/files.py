@@ -1,4 +1,4 @@
-"""Atomic file writes, and manifests of checkpoint folders.
+"""Atomic writing of files and folders, and manifests of checkpoint folders.
 
 If the process is killed at any moment, either the old or the new file remains, complete.
 
@@ -13,7 +13,9 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +160,28 @@ def read_verified(path: Path, name: str, files: dict[str, Any]) -> bytes:
     if hashlib.sha256(content).hexdigest() != files[name]["sha256"]:
         raise UserError(f"{name} changed after it was checked.", location=str(path))
     return content
+
+
+@contextmanager
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder in the same parent folder; it is renamed to `folder` when everything is written.
+
+    An existing folder is never overwritten.
+    """
+    if folder.exists() or folder.is_symlink():
+        raise UserError(
+            "This exists already.", location=str(folder), hint="Name another folder with --out, or remove this one."
+        )
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+    except OSError as error:
+        message = f"This folder cannot be written ({error.strerror})."
+        raise UserError(message, location=str(folder), hint="Name another folder with --out.") from None
+    try:
+        yield temporary
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    sync_folder(folder.parent)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example, ImageExamples, short_name
-from seq2see.interop.folders import is_pretrained
+from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.models.settings import ModelSettings
 from seq2see.runs.load import open_folder
 from seq2see.runs.run_folder import RunFolder, find_run

@@ -29,22 +29,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from seq2see.core.errors import UserError
-from seq2see.core.files import sync_folder
+from seq2see.core.errors import UserError, require_packages
+from seq2see.core.files import atomic_folder, sync_folder
 from seq2see.data.tokenizers.tokenizer import BOS, BOS_TEXT, EOS, EOS_TEXT, PAD, UNK_TEXT
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.length_penalties import Average, NoPenalty
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.exportable import (
     ExportableModel,
+    position_table,
+    positions_needed,
     require_seq2seq,
     require_transformers,
     save_tokenizers,
     unsupported,
     vocabulary,
 )
-from seq2see.interop.folders import atomic_folder, require_packages
-from seq2see.interop.vit_weights import position_table, positions_needed
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.feed_forward import FeedForward
 from seq2see.layers.norms import EPSILON

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, Protocol
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import Tokenizer
@@ -16,7 +17,8 @@ from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.image_settings import ImageSource
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import ModelSettings, TokenEmbeddingSettings
+from seq2see.models.settings import ModelSettings, Text, TokenEmbeddingSettings
+from seq2see.models.token_embeddings import TokenEmbedding
 from seq2see.models.transformer import TransformerSettings
 
 
@@ -139,3 +141,25 @@ def vocabulary(document: dict[str, Any]) -> list[str]:
     if isinstance(tokens, list):  # unigram: each with its score
         return [token for token, _ in tokens]
     return sorted(tokens, key=tokens.__getitem__)
+
+
+MIN_POSITIONS = 1024
+"""The smallest number of rows of a table."""
+
+
+def positions_needed(stored: ExportableModel) -> int:
+    """The number of rows of a table: the longest text of source or target with its <bos> or <eos>."""
+    model, decoding = stored.config.model, stored.config.decoding
+    texts = [text.max_tokens + 1 for text in (model.source, model.target_text) if isinstance(text, Text)]
+    return max(MIN_POSITIONS, *texts, decoding.max_new_tokens + 1)
+
+
+@torch.no_grad()
+def position_table(embedding: TokenEmbedding, rows: int) -> Tensor:
+    """(time, width): the vectors that are added to the token embeddings at each position.
+
+    Beyond the last learned position its vector is repeated, as in the model itself.
+    """
+    positions = torch.arange(rows, device=embedding.table.weight.device)[None]
+    table = embedding.positions(positions)[0]
+    return table.expand(rows, -1).float().cpu().contiguous()

@@ -9,15 +9,14 @@ from pathlib import Path
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.data.tokenizers.tokenizer import EOS
 from seq2see.decoding.settings import Decoding
-from seq2see.interop.causal_weights import LAYOUTS
 from seq2see.interop.ctranslate2 import translate_options, write_ct2
 from seq2see.interop.exportable import ExportableModel
-from seq2see.interop.hugging_face_causal import causal_layout, to_layout_settings, write_causal
-from seq2see.interop.hugging_face_encoders import bert_layout, vit_layout, write_bert, write_vit
+from seq2see.interop.hugging_face_bert import bert_layout, write_bert
+from seq2see.interop.hugging_face_causal import LAYOUTS, causal_layout, to_layout_settings, write_causal
 from seq2see.interop.hugging_face_files import ARCHITECTURES
 from seq2see.interop.hugging_face_seq2seq import seq2seq_layout, write_seq2seq
 from seq2see.interop.onnx_export import write_onnx, write_onnx_classifier
-from seq2see.interop.vit_weights import image_settings_of
+from seq2see.interop.vit_weights import image_settings_of, vit_layout, write_vit
 from seq2see.models.image_settings import ImageSource
 
 

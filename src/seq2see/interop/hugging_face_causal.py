@@ -1,12 +1,14 @@
-"""Export of language models to folders that Hugging Face `transformers` loads, in the layouts of GPT-2 and Llama.
+"""GPT-2 and Llama of Hugging Face, in both directions: options, weight names, and the export of language models.
 
-Some differences from GPT-2 are converted: positions of any kind that are added to the embeddings become a table of
-learned positions; embeddings scaled by √width are stored scaled, and then the head is untied and stores the unscaled
-embeddings; a linear layer without bias gets a bias of zeros. For everything else an error names the setting.
+Some differences from GPT-2 are converted at export: positions of any kind that are added to the embeddings become a
+table of learned positions; embeddings scaled by √width are stored scaled, and then the head is untied and stores the
+unscaled embeddings; a linear layer without bias gets a bias of zeros. For everything else an error names the setting.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +16,198 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from seq2see.core.files import write_bytes, write_json
+from seq2see.core.files import atomic_folder, write_bytes, write_json
+from seq2see.core.settings import read_tree
 from seq2see.data.tokenizers.pretrained_tokenizer import PretrainedTokenizer, TokenIdMap
-from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, UNK
-from seq2see.interop.causal_weights import HF_ACTIVATIONS, LAYOUTS, decoder_settings_of
-from seq2see.interop.exportable import ExportableModel, require_language_model, setting_text, unsupported
-from seq2see.interop.folders import atomic_folder
-from seq2see.interop.hugging_face_files import ENGINE, decoding_json, write_causal_tokenizer
-from seq2see.interop.vit_weights import position_table
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD
+from seq2see.interop.checkpoint_files import HF_ACTIVATIONS, JsonConfig, WeightMapping, norm_mappings
+from seq2see.interop.exportable import (
+    ExportableModel,
+    position_table,
+    require_language_model,
+    setting_text,
+    unsupported,
+)
+from seq2see.interop.hugging_face_files import ENGINE, decoding_json, identity_ids, write_causal_tokenizer
 from seq2see.models.named_tensors import named_tensors
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings
+
+# Options without a counterpart here: the only supported value, which is also the default of a missing key.
+GPT2_REQUIRED_VALUES = {
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False,
+}
+LLAMA_REQUIRED_VALUES = {"hidden_act": "silu", "mlp_bias": False}
+
+
+def gpt2_settings(config: JsonConfig, suppress_tokens: tuple[int, ...]) -> ModelSettings:
+    """The model settings of a GPT-2."""
+    config.check(GPT2_REQUIRED_VALUES)
+    activation = config.get("activation_function", "gelu_new")
+    if activation not in HF_ACTIVATIONS:
+        raise config.unsupported("activation_function", activation, f"there are {', '.join(HF_ACTIVATIONS)}")
+    width, max_positions = config.positive_int("n_embd"), config.positive_int("n_positions")
+    decoder = {
+        "kind": "transformer",
+        "width": width,
+        "depth": config.positive_int("n_layer"),
+        "heads": config.positive_int("n_head"),
+        "mlp_ratio": config.positive_int("n_inner", 4 * width) / width,
+        "norm_eps": config.get("layer_norm_epsilon", 1e-5),
+        "activation": HF_ACTIVATIONS[activation],
+        "dropout": config.get("resid_pdrop", 0.1),
+    }
+    embedding = {"positions": "learned", "max_positions": max_positions, "scale": False}
+    tied = config.boolean("tie_word_embeddings", True)
+    return _settings(config, embedding, max_positions, decoder, suppress_tokens, tied)
+
+
+def llama_settings(config: JsonConfig, suppress_tokens: tuple[int, ...]) -> ModelSettings:
+    """The model settings of a Llama."""
+    config.check(LLAMA_REQUIRED_VALUES)
+    width, heads = config.positive_int("hidden_size"), config.positive_int("num_attention_heads")
+    kv_heads = config.positive_int("num_key_value_heads", heads)
+    if config.positive_int("head_dim", width // heads) * heads != width:
+        raise config.unsupported("head_dim", config.tree["head_dim"], f"{heads} heads share a width of {width}")
+    decoder = {
+        "kind": "transformer",
+        "width": width,
+        "depth": config.positive_int("num_hidden_layers"),
+        "heads": heads,
+        "kv_heads": 0 if kv_heads == heads else kv_heads,
+        "mlp_ratio": config.positive_int("intermediate_size") / width,
+        "norm": "rms",
+        "norm_eps": config.get("rms_norm_eps", 1e-6),
+        "activation": "swiglu",
+        "bias": config.boolean("attention_bias", False),
+        "rope_theta": _rope_theta(config),
+        "dropout": 0.0,
+    }
+    max_tokens = config.positive_int("max_position_embeddings")
+    tied = config.boolean("tie_word_embeddings", False)
+    return _settings(config, {"positions": "rotary", "scale": False}, max_tokens, decoder, suppress_tokens, tied)
+
+
+def _rope_theta(config: JsonConfig) -> float:
+    """The base of the rotary angles: newer files store it in a table; a scaling of the angles is not supported."""
+    rope = config.table("rope_parameters") or config.table("rope_scaling")
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind != "default":
+        raise config.unsupported("rope_type", kind, "only 'default' is supported")
+    return rope.get("rope_theta", config.get("rope_theta", 10_000.0))
+
+
+def _settings(
+    config: JsonConfig,
+    embedding: dict[str, Any],
+    max_tokens: int,
+    decoder: dict[str, Any],
+    suppress_tokens: tuple[int, ...],
+    tied: bool,
+) -> ModelSettings:
+    target = {
+        "tokenizer": {"kind": "pretrained"},
+        "embedding": embedding,
+        "max_tokens": max_tokens,
+        "head": "tied" if tied else "untied-no-bias",
+        "suppress_tokens": suppress_tokens,
+    }
+    return read_tree(ModelSettings, {"target": target, "decoder": decoder}, location=config.location)
+
+
+SETTINGS = {"gpt2": gpt2_settings, "llama": llama_settings}
+
+
+def gpt2_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping]:
+    """GPT2LMHeadModel (Radford et al. 2019): queries, keys and values in one matrix, all matrices transposed."""
+    stack = decoder_settings_of(settings)
+    width, hidden = stack.width, stack.feed_forward_width
+    yield from _embedding_mappings(settings, size, "transformer.wte.weight")
+    positions = settings.target_text.embedding.max_positions
+    yield WeightMapping("target.positions.embedding.weight", ("transformer.wpe.weight",), ((positions, width),))
+    for number in range(stack.depth):
+        key, external = f"decoder.blocks.{number}", f"transformer.h.{number}"
+        yield from norm_mappings(f"{key}.self_attention_residual.norm", f"{external}.ln_1", width)
+        yield from norm_mappings(f"{key}.feed_forward_residual.norm", f"{external}.ln_2", width)
+        for part, name, out_features, in_features in (
+            ("self_attention.qkv_proj", "attn.c_attn", 3 * width, width),
+            ("self_attention.out_proj", "attn.c_proj", width, width),
+            ("feed_forward.up_proj", "mlp.c_fc", hidden, width),
+            ("feed_forward.down_proj", "mlp.c_proj", width, hidden),
+        ):
+            yield WeightMapping(
+                f"{key}.{part}.weight", (f"{external}.{name}.weight",), ((in_features, out_features),), transpose=True
+            )
+            yield WeightMapping(f"{key}.{part}.bias", (f"{external}.{name}.bias",), ((out_features,),))
+    yield from norm_mappings("decoder.final_norm", "transformer.ln_f", width)
+
+
+def llama_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping]:
+    """LlamaForCausalLM (Touvron et al. 2023): separate matrices for q, k and v, and for gate and up projection."""
+    stack = decoder_settings_of(settings)
+    width, hidden = stack.width, stack.feed_forward_width
+    kv_width = stack.width // stack.heads * (stack.kv_heads or stack.heads)
+    yield from _embedding_mappings(settings, size, "model.embed_tokens.weight")
+    for number in range(stack.depth):
+        key, external = f"decoder.blocks.{number}", f"model.layers.{number}"
+        attention, mlp = f"{external}.self_attn", f"{external}.mlp"
+        projections, widths = tuple(f"{attention}.{letter}_proj" for letter in "qkv"), (width, kv_width, kv_width)
+        yield WeightMapping(
+            f"{key}.self_attention_residual.norm.weight", (f"{external}.input_layernorm.weight",), ((width,),)
+        )
+        yield WeightMapping(
+            f"{key}.feed_forward_residual.norm.weight", (f"{external}.post_attention_layernorm.weight",), ((width,),)
+        )
+        for part, names, shapes in (
+            ("self_attention.qkv_proj", projections, tuple((out_features, width) for out_features in widths)),
+            ("self_attention.out_proj", (f"{attention}.o_proj",), ((width, width),)),
+            ("feed_forward.up_proj", (f"{mlp}.gate_proj", f"{mlp}.up_proj"), ((hidden, width), (hidden, width))),
+            ("feed_forward.down_proj", (f"{mlp}.down_proj",), ((width, hidden),)),
+        ):
+            yield WeightMapping(f"{key}.{part}.weight", tuple(f"{name}.weight" for name in names), shapes)
+            if stack.bias and part.startswith("self_attention"):
+                biases = tuple(f"{name}.bias" for name in names)
+                yield WeightMapping(f"{key}.{part}.bias", biases, tuple(shape[:1] for shape in shapes))
+    yield WeightMapping("decoder.final_norm.weight", ("model.norm.weight",), ((width,),))
+
+
+def decoder_settings_of(settings: ModelSettings) -> TransformerSettings:
+    """The settings of the decoder, which must be a Transformer."""
+    assert isinstance(settings.decoder, TransformerSettings)
+    return settings.decoder
+
+
+def _embedding_mappings(settings: ModelSettings, size: int, name: str) -> Iterator[WeightMapping]:
+    """The token embedding, and the weight of the head if it is untied."""
+    shapes = ((size, decoder_settings_of(settings).width),)
+    yield WeightMapping("target.table.weight", (name,), shapes, is_vocabulary_table=True)
+    if settings.target_text.head == "untied-no-bias":
+        inner = "head.head" if settings.target_text.suppress_tokens else "head"
+        yield WeightMapping(f"{inner}.project.weight", ("lm_head.weight",), shapes, is_vocabulary_table=True)
+
+
+@dataclass(frozen=True)
+class WeightLayout:
+    """One layout: its class in `transformers`, and the mappings of its weights."""
+
+    architecture: str
+    mappings: Callable[[ModelSettings, int], Iterator[WeightMapping]]
+    base_model_prefix: str
+    """The prefix of all weight names except the head's; some files do not have it."""
+    ignored_suffixes: tuple[str, ...]
+    """Suffixes of buffers that follow from the settings: causal masks and rotary frequencies."""
+
+
+LAYOUTS = {
+    "gpt2": WeightLayout("GPT2LMHeadModel", gpt2_mappings, "transformer.", (".attn.bias", ".attn.masked_bias")),
+    "llama": WeightLayout("LlamaForCausalLM", llama_mappings, "model.", ("rotary_emb.inv_freq",)),
+}
+
+
+# --- export ---
+
 
 LAYOUT_BY_NORM = {"layer": "gpt2", "rms": "llama"}
 # The supported values of each setting, by layout; another value raises an error.
@@ -133,11 +316,6 @@ def _weights(module: Any, settings: ModelSettings, layout_settings: ModelSetting
             for name in (f"{attention}.qkv_proj", f"{attention}.out_proj"):
                 weights[f"{name}.bias"] = torch.zeros(weights[f"{name}.weight"].size(0))
     return weights
-
-
-def identity_ids(size: int) -> TokenIdMap:
-    """The token ids of a vocabulary that seq2see trained, which stay unchanged."""
-    return TokenIdMap.of(size, bos_id=BOS, eos_id=EOS, pad_id=PAD, unk_id=UNK)
 
 
 def _special_ids(id_map: TokenIdMap) -> dict[str, Any]:

@@ -13,11 +13,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from seq2see.core.files import write_json
-from seq2see.data.tokenizers.pretrained_tokenizer import PretrainedTokenizer
+from seq2see.data.tokenizers.pretrained_tokenizer import PretrainedTokenizer, TokenIdMap
 from seq2see.data.tokenizers.tokenizer import BOS, BOS_TEXT, EOS, EOS_TEXT, PAD, PAD_TEXT, UNK, UNK_TEXT, Tokenizer
 from seq2see.decoding.length_penalties import Average, NoPenalty
 from seq2see.decoding.settings import Decoding
-from seq2see.interop.exportable import TokenizerPair, require_transformers, save_tokenizers, vocabulary
+from seq2see.interop.exportable import (
+    TokenizerPair,
+    require_transformers,
+    save_tokenizers,
+    vocabulary,
+)
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings
 
@@ -221,3 +226,8 @@ def template_processing(name: str, number: int, first: bool) -> dict[str, Any]:
         "pair": [*special, text, other] if first else [text, other, *special],
         "special_tokens": {name: {"id": name, "ids": [number], "tokens": [name]}},
     }
+
+
+def identity_ids(size: int) -> TokenIdMap:
+    """The token ids of a vocabulary that seq2see trained, which stay unchanged."""
+    return TokenIdMap.of(size, bos_id=BOS, eos_id=EOS, pad_id=PAD, unk_id=UNK)

@@ -25,11 +25,16 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from seq2see.core.files import write_bytes, write_json
-from seq2see.interop.exportable import ExportableModel, require_seq2seq, require_transformers, unsupported
-from seq2see.interop.folders import atomic_folder
+from seq2see.core.files import atomic_folder, write_bytes, write_json
+from seq2see.interop.exportable import (
+    ExportableModel,
+    position_table,
+    positions_needed,
+    require_seq2seq,
+    require_transformers,
+    unsupported,
+)
 from seq2see.interop.hugging_face_files import ENGINE, config_json, generation_json, write_tokenizer
-from seq2see.interop.vit_weights import position_table, positions_needed
 from seq2see.models.settings import ModelSettings
 
 SUPPRESSED_BIAS = -1e9

@@ -33,11 +33,10 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from seq2see.core.batch import Batch, Images, Sequences
-from seq2see.core.errors import UserError
-from seq2see.core.files import sync_folder, write_json
+from seq2see.core.errors import UserError, require_packages
+from seq2see.core.files import atomic_folder, sync_folder, write_json
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD
 from seq2see.interop.exportable import ExportableModel, require_seq2seq, require_transformers, unsupported
-from seq2see.interop.folders import atomic_folder, require_packages
 from seq2see.interop.vit_weights import image_settings_of
 from seq2see.layers.masks import AttentionMask
 from seq2see.models.encoder_model import EncoderModel

@@ -21,7 +21,15 @@ from seq2see.data.tokenizers.pretrained_tokenizer import (
 )
 from seq2see.data.tokenizers.tokenizer import MASK_TEXT, Tokenizer
 from seq2see.decoding.settings import Decoding
-from seq2see.interop.bert_weights import (
+from seq2see.interop.checkpoint_files import (
+    JsonConfig,
+    SafetensorsFiles,
+    TensorReader,
+    WeightMapping,
+    is_timm,
+    match_weights,
+)
+from seq2see.interop.hugging_face_bert import (
     BASE_MODEL_PREFIX,
     IGNORED_SUFFIXES,
     bert_labels,
@@ -29,9 +37,7 @@ from seq2see.interop.bert_weights import (
     bert_settings,
     bert_token_ids,
 )
-from seq2see.interop.causal_weights import LAYOUTS, SETTINGS, JsonConfig, WeightMapping
-from seq2see.interop.folders import is_timm
-from seq2see.interop.safetensors_files import SafetensorsFiles, TensorReader, match_weights
+from seq2see.interop.hugging_face_causal import LAYOUTS, SETTINGS
 from seq2see.interop.vit_weights import ViTCheckpoint, google_vit, hugging_face_vit, timm_vit, vit_model
 from seq2see.models.build import build_model
 from seq2see.models.encoder_model import EncoderModel

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from seq2see.interop.causal_weights import WeightMapping
+from seq2see.interop.checkpoint_files import WeightMapping
 from seq2see.models.image_settings import ImageSource
 from seq2see.models.settings import ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings

@@ -1,8 +1,11 @@
-"""ViT weights of other libraries: from the files and configurations of timm, Hugging Face and Google to our model.
+"""ViT weights of other libraries: from the files of timm, Hugging Face and Google to our model, and to Hugging Face.
 
 Differences are converted once, when the weights are read, so that the layers need no option for them: the position
 embedding of the class token is added to the token, the normalization of pixels is folded into the patch projection, and
 two heads with averaged logits are merged into one.
+
+The export has the layout of ViT (patch embedding, pre-norm, a head on the class token) or of DeiT (two such tokens).
+For a model with another setting an error names that setting before anything is written.
 """
 
 from __future__ import annotations
@@ -20,17 +23,26 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
+from safetensors.torch import save
 from torch import Tensor
 
 from seq2see.core.errors import UserError, unknown_name
+from seq2see.core.files import atomic_folder, write_bytes, write_json
 from seq2see.core.settings import read_tree
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN
 from seq2see.decoding.settings import Decoding
-from seq2see.interop.bert_weights import bert_labels
-from seq2see.interop.causal_weights import HF_ACTIVATIONS, JsonConfig
-from seq2see.interop.exportable import ExportableModel
-from seq2see.interop.safetensors_files import TensorReader, check_finite, integer_weight_error, match_weights
+from seq2see.interop.checkpoint_files import (
+    HF_ACTIVATIONS,
+    JsonConfig,
+    TensorReader,
+    check_finite,
+    integer_weight_error,
+    match_weights,
+)
+from seq2see.interop.exportable import ExportableModel, setting_text, unsupported
+from seq2see.interop.hugging_face_bert import bert_labels
+from seq2see.interop.hugging_face_files import ENGINE, labels_json, stack_json
 from seq2see.interop.vit_layouts import (
     BIG_VISION,
     CLASS,
@@ -46,31 +58,9 @@ from seq2see.interop.vit_layouts import (
 from seq2see.models.build import build_model
 from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.image_settings import ImageSource
-from seq2see.models.named_tensors import load_named_tensors
-from seq2see.models.settings import ImageLabel, ModelSettings, Text
-from seq2see.models.token_embeddings import TokenEmbedding
-
-MIN_POSITIONS = 1024
-"""The smallest number of rows of a table."""
-
-
-def positions_needed(stored: ExportableModel) -> int:
-    """The number of rows of a table: the longest text of source or target with its <bos> or <eos>."""
-    model, decoding = stored.config.model, stored.config.decoding
-    texts = [text.max_tokens + 1 for text in (model.source, model.target_text) if isinstance(text, Text)]
-    return max(MIN_POSITIONS, *texts, decoding.max_new_tokens + 1)
-
-
-@torch.no_grad()
-def position_table(embedding: TokenEmbedding, rows: int) -> Tensor:
-    """(time, width): the vectors that are added to the token embeddings at each position.
-
-    Beyond the last learned position its vector is repeated, as in the model itself.
-    """
-    positions = torch.arange(rows, device=embedding.table.weight.device)[None]
-    table = embedding.positions(positions)[0]
-    return table.expand(rows, -1).float().cpu().contiguous()
-
+from seq2see.models.named_tensors import load_named_tensors, named_tensors
+from seq2see.models.settings import ImageLabel, ModelSettings
+from seq2see.models.transformer import TransformerSettings
 
 IGNORED_SUFFIXES = ("pooler.dense.weight", "pooler.dense.bias", "mask_token")
 """Suffixes of weights that are not read: unused heads and the mask token."""
@@ -458,3 +448,83 @@ def vit_settings(image: tuple[int, int, int], encoder: Mapping[str, Any], poolin
     source = {"kind": "image", "image_size": image_size, "channels": channels, "embedding": embedding}
     tree = {"source": source, "target": target, "encoder": {"kind": "transformer", **encoder}}
     return read_tree(ModelSettings, tree, location=location)
+
+
+# --- export ---
+
+
+# The supported values of each setting; another value raises an error.
+SUPPORTED_IMAGES: dict[str, tuple[Any, ...]] = {
+    "encoder.kind": ("transformer",),
+    "source.embedding.kind": ("patches",),
+    "target.pooling": ("cls", "distilled"),
+    "encoder.norm_order": ("pre",),
+    "encoder.norm": ("layer",),
+    "encoder.activation": tuple(dict.fromkeys(HF_ACTIVATIONS.values())),
+    "encoder.bias": (True,),
+    "encoder.kv_heads": (0,),
+}
+IMAGE_ARCHITECTURES = {1: "ViTForImageClassification", 2: "DeiTForImageClassificationWithTeacher"}
+"""The class of `transformers` by the number of prefix tokens."""
+BILINEAR = 2
+"""Pillow's number of bilinear interpolation."""
+
+
+def vit_layout(settings: ModelSettings) -> str:
+    """The class of `transformers` for a model with these settings; an unsupported setting raises an error."""
+    for path, values in SUPPORTED_IMAGES.items():
+        value: Any = settings
+        for name in path.split("."):
+            value = getattr(value, name)
+        if value not in values:
+            reason = f"it is {' or '.join(map(setting_text, values))} in ViT"
+            raise unsupported(ENGINE, f"{path}={setting_text(value)}", reason)
+    return IMAGE_ARCHITECTURES[settings.prefix_tokens]
+
+
+@torch.no_grad()
+def write_vit(stored: ExportableModel, folder: Path) -> None:
+    """Write a folder for the class of `transformers` that `vit_layout` returns."""
+    settings, labels = stored.config.model, stored.tokenizers.labels
+    architecture, distilled = vit_layout(settings), settings.prefix_tokens == 2
+    module: Any = stored.module
+    image = image_settings_of(settings)
+    own_weights = {name: tensor.float().cpu().clone() for name, tensor in named_tensors(module).items()}
+    grid = (image.image_size // image.embedding.size,) * 2
+    table = module.source.positions(grid)[0]  # sinusoidal positions become a table
+    own_weights["source.positions.embedding.weight"] = table.expand(patch_count(settings), -1).float().cpu().clone()
+    weights = split_external(own_weights, settings)
+    names = hugging_face_names("deit." if distilled else "vit.", distilled)
+    count = patch_count(settings) + settings.prefix_tokens
+    exported: dict[str, Tensor] = {}
+    for mapping in vit_mappings(names, settings, count, len(labels)):
+        exported |= mapping.to_external(weights[mapping.key])
+    with atomic_folder(folder) as temporary:
+        kind = {"model_type": "deit" if distilled else "vit", "architectures": [architecture]}
+        write_json(temporary / "config.json", kind | _image_config(settings, labels))
+        write_json(temporary / "preprocessor_config.json", _preprocessor(settings, distilled))
+        write_bytes(temporary / "model.safetensors", save(exported, metadata={"format": "pt"}))
+
+
+def _image_config(settings: ModelSettings, labels: tuple[str, ...]) -> dict[str, Any]:
+    stack, image = settings.encoder, image_settings_of(settings)
+    assert isinstance(stack, TransformerSettings)
+    size = {"image_size": image.image_size, "patch_size": image.embedding.size, "num_channels": image.channels}
+    return {**stack_json(stack), "qkv_bias": True, **size, **labels_json(labels)}
+
+
+def _preprocessor(settings: ModelSettings, distilled: bool) -> dict[str, Any]:
+    """The image processor: the whole image resized to a square, and pixels normalized to 2 x - 1."""
+    image = image_settings_of(settings)
+    return {
+        "image_processor_type": "DeiTImageProcessor" if distilled else "ViTImageProcessor",
+        "do_resize": True,
+        "size": {"height": image.image_size, "width": image.image_size},
+        "resample": BILINEAR,
+        "do_center_crop": False,
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": [0.5] * image.channels,
+        "image_std": [0.5] * image.channels,
+    }

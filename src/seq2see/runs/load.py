@@ -14,7 +14,7 @@ from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.files import read_verified, verify_folder
 from seq2see.decoding.ensemble import Ensemble
-from seq2see.interop.folders import is_pretrained
+from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.interop.pretrained import read_npz, read_pretrained
 from seq2see.models.named_tensors import load_named_tensors
 from seq2see.runs.engines import TorchEncoderEngine, engine_of

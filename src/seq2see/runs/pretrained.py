@@ -15,7 +15,7 @@ from torch import nn
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings, walk
-from seq2see.interop.folders import is_pretrained
+from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.layers.positions import LearnedPositions2d
 from seq2see.models.named_tensors import named_tensors
 from seq2see.runs.load import read_model

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, closest_match
-from seq2see.interop.folders import is_pretrained
+from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.registry import read_recipe
 

@@ -20,7 +20,7 @@ from seq2see.core.files import MANIFEST, file_entry, manifest_bytes, sha256, syn
 from seq2see.core.settings import Settings
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.settings import Decoding
-from seq2see.interop.folders import is_pretrained
+from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.named_tensors import named_tensors

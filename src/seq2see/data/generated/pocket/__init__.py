@@ -5,8 +5,8 @@ meaning that it expresses. Two words that express the same part are aligned: the
 correct by construction.
 
 Read in this order: `meaning.py` (the nouns, verbs and adjectives of this world, and a sentence independent of
-language), `chinese.py` and `english.py` (words and surface realization), `pairing.py` (a pair with its alignment),
-`sample_*.py` (random meanings), `pocket_corpus.py` (training, held-out and generalization splits, and the settings).
+language), `chinese.py` and `english.py` (words and surface realization), `sample_*.py` (random meanings),
+`pocket_corpus.py` (a pair with its alignment, training, held-out and generalization splits, and the settings).
 
 **A third language** is one more module with a `Language`:
 
@@ -15,7 +15,7 @@ language), `chinese.py` and `english.py` (words and surface realization), `pairi
    the path of the part of the meaning that the word expresses (`object`, `object.owner`, `verb`, `verb.not`, ...;
    `meaning.py` has the full list), `secondary_nodes` the paths that it helps to express;
 3. `detokenize(words)`: the text of the words (with spaces or without);
-4. one line in `LANGUAGES` and one word in `LanguageCode`, both in `pairing.py`.
+4. one line in `LANGUAGES` and one word in `LanguageCode`, both in `pocket_corpus.py`.
 
 Nothing else changes: sampling, splits and alignments do not depend on words. Check that the translation is
 a function in both directions, as the tests do for Chinese and English.

@@ -1,8 +1,13 @@
-"""The pocket corpora: pairs of sentences, and sentences labeled with their tense; their settings and splits.
+"""The pocket corpora: pairs of sentences with gold alignments, and sentences labeled with their tense.
 
-The split of a sentence is a function of its *content* (`meaning.content_words`): its nouns, names, verbs,
-adjectives and places with their roles. Sentences of equal content may differ in number, tense, question or
-pronoun; they always belong to the same split.
+**Alignment.** A pair is two realizations of one meaning. Two words that express the same path of the meaning have a
+*sure* link (笔 and "pen"). A word that only helps to express a path (了, 的, 支, "last") has a *possible* link to the
+word that expresses it. Words without a counterpart (吗, "do", "the") have no link. The alignment error rate is computed
+from sure and possible links (Och & Ney 2003, section 4).
+
+**Splits.** The split of a sentence is a function of its *content* (`meaning.content_words`): its nouns, names, verbs,
+adjectives and places with their roles. Sentences of equal content may differ in number, tense, question or pronoun;
+they always belong to the same split.
 
 * `train`, `valid`, `test`: by a hash of the content.
 * `pairs`: an adjective with a noun, or a verb with an object, that never occur together in training, though each of
@@ -13,8 +18,8 @@ pronoun; they always belong to the same split.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -22,6 +27,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.seeds import derive_seed, generator, uniform
 from seq2see.core.settings import Settings
 from seq2see.data.examples import Example
+from seq2see.data.generated.pocket import chinese, english
 from seq2see.data.generated.pocket.meaning import (
     ADJECTIVES,
     PRONOUNS,
@@ -30,10 +36,68 @@ from seq2see.data.generated.pocket.meaning import (
     CompoundSentence,
     Meaning,
     NounPhrase,
+    Word,
     content_words,
 )
-from seq2see.data.generated.pocket.pairing import LANGUAGES, Language, LanguageCode, translate
 from seq2see.data.generated.pocket.sample_sentences import SentenceSampler
+
+# --- pairs ---
+
+
+class Language(NamedTuple):
+    """The two functions of a language: surface realization (meaning to words) and detokenization (words to text)."""
+
+    realize: Callable[[Meaning], list[Word]]
+    detokenize: Callable[[list[Word]], str]
+
+
+LanguageCode = Literal["zh", "en"]
+LANGUAGES: dict[str, Language] = {
+    "zh": Language(chinese.realize, chinese.detokenize),
+    "en": Language(english.realize, english.detokenize),
+}
+
+
+def translate(meaning: Meaning, source: Language, target: Language) -> Example:
+    """Realize one meaning in two languages and align the words.
+
+    Chinese text is the words joined without spaces, English text the words joined by spaces, except that
+    there is no space before a question mark.
+    """
+    source_words, target_words = source.realize(meaning), target.realize(meaning)
+    links, possible_links = align(source_words, target_words)
+    source_texts, source_tags, *_ = zip(*source_words, strict=True)
+    target_texts, target_tags, *_ = zip(*target_words, strict=True)
+    return Example(
+        source.detokenize(source_words),
+        target.detokenize(target_words),
+        sure_links=links,
+        possible_links=possible_links,
+        source_words=source_texts,
+        target_words=target_texts,
+        source_tags=source_tags,
+        target_tags=target_tags,
+    )
+
+
+Links = tuple[tuple[int, int], ...]
+
+
+def align(source: list[Word], target: list[Word]) -> tuple[Links, Links]:
+    """Sure and possible links between two realizations of one meaning."""
+    source_nodes = {word.node: index for index, word in enumerate(source) if word.node}
+    target_nodes = {word.node: index for index, word in enumerate(target) if word.node}
+    sure = [(index, target_nodes[node]) for node, index in source_nodes.items() if node in target_nodes]
+    possible_links = []
+    for index, word in enumerate(source):
+        possible_links += [(index, target_nodes[node]) for node in word.secondary_nodes if node in target_nodes]
+    for index, word in enumerate(target):
+        possible_links += [(source_nodes[node], index) for node in word.secondary_nodes if node in source_nodes]
+    return tuple(sure), tuple(dict.fromkeys(possible_links))
+
+
+# --- splits ---
+
 
 SEED = 2025
 SIZES = {"valid": 750, "test": 750, "pairs": 500, "roles": 500, "length": 500}

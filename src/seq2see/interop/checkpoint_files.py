@@ -1,18 +1,127 @@
-"""The tensors of a Hugging Face folder: one safetensors file, or several with an index. Pickles are not loaded."""
+"""The files of other libraries' checkpoints: options in JSON, tensors, and the mappings of their names to ours.
+
+`JsonConfig` is a `config.json`: an unsupported option raises an error with its name. The tensors are one safetensors
+file, or several with an index; pickles are not loaded. A layout is a list of mappings, one for each weight of seq2see,
+from external weight names to state-dict keys. Import concatenates the external tensors, export splits the tensor of
+seq2see, and both use the shapes that are stored in the mapping, so there is one list for both directions.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from seq2see.core.errors import UserError
+from seq2see.core.files import MANIFEST
 from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN
-from seq2see.interop.causal_weights import WeightMapping, format_shape
+
+HF_ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu", "relu": "relu"}
+
+
+class JsonConfig:
+    """A `config.json` with typed access to its values."""
+
+    def __init__(self, tree: dict[str, Any], location: str):
+        self.tree, self.location = tree, location
+
+    def require(self, name: str) -> Any:
+        """A required value."""
+        if self.tree.get(name) is None:
+            raise UserError(f"There is no '{name}' here.", location=self.location)
+        return self.tree[name]
+
+    def positive_int(self, name: str, default: int | None = None) -> int:
+        """An integer of at least 1, which is required if there is no default."""
+        value = self.require(name) if default is None else self.get(name, default)
+        if type(value) is not int or value < 1:
+            raise UserError(
+                f"'{name}' is {value!r}, but it should be a whole number from 1 on.", location=self.location
+            )
+        return value
+
+    def boolean(self, name: str, default: bool) -> bool:
+        """True or false, or the default if the key is missing."""
+        value = self.get(name, default)
+        if type(value) is not bool:
+            hint = f"Write true or false; the default is {str(default).lower()}."
+            raise UserError(f"'{name}' is {value!r}, but it must be true or false.", location=self.location, hint=hint)
+        return value
+
+    def get(self, name: str, default: Any) -> Any:
+        """A value, or the default if the key is missing."""
+        value = self.tree.get(name)
+        return default if value is None else value
+
+    def table(self, name: str) -> dict[str, Any]:
+        """A table of values, which is empty if the key is missing."""
+        value = self.get(name, {})
+        if not isinstance(value, dict):
+            raise UserError(f"'{name}' is {value!r}, but it should be a table.", location=self.location)
+        return value
+
+    def unsupported(self, name: str, value: Any, reason: str) -> UserError:
+        """The error for a model that the layers of seq2see do not support."""
+        return UserError(f"{name}={value!r} is not supported: {reason}.", location=self.location)
+
+    def check(self, required: dict[str, Any]) -> None:
+        """Raise an error for an option that has another value than the required one."""
+        for name, expected in required.items():
+            if self.get(name, expected) != expected:
+                raise self.unsupported(name, self.tree[name], f"only {expected!r} is supported")
+
+
+@dataclass(frozen=True)
+class WeightMapping:
+    """One weight of seq2see and its external tensors: several of them are concatenated along the first axis."""
+
+    key: str
+    external: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    """The shapes of the external tensors."""
+    transpose: bool = False
+    """Whether the external tensors are (in, out), as in GPT-2's Conv1D, instead of (out, in)."""
+    is_vocabulary_table: bool = False
+    """Whether there is one row per token: rows are reordered by the map of token ids."""
+    flip: bool = False
+    """Whether the order of the rows is reversed."""
+
+    def from_external(self, tensors: list[Tensor]) -> Tensor:
+        """The weight of seq2see, from the external tensors."""
+        weight = torch.cat([tensor.T if self.transpose else tensor for tensor in tensors])
+        return (weight.flip(0) if self.flip else weight).contiguous()
+
+    def to_external(self, tensor: Tensor) -> dict[str, Tensor]:
+        """The external tensors by name, from the weight of seq2see."""
+        dim, tensor = -1 if self.transpose else 0, tensor.flip(0) if self.flip else tensor
+        chunks = tensor.split([shape[dim] for shape in self.shapes])
+        return {
+            name: (chunk.T if self.transpose else chunk).contiguous()
+            for name, chunk in zip(self.external, chunks, strict=True)
+        }
+
+
+def norm_mappings(key: str, external: str, width: int) -> Iterator[WeightMapping]:
+    """Weight and bias of a layer norm."""
+    for part in ("weight", "bias"):
+        yield WeightMapping(f"{key}.{part}", (f"{external}.{part}",), ((width,),))
+
+
+def format_shape(shape: tuple[int, ...] | list[int]) -> str:
+    """A shape as text.
+
+    >>> format_shape((3, 4))
+    '3 x 4'
+    """
+    return " x ".join(map(str, shape)) if prod(shape) and shape else str(tuple(shape))
+
 
 INDEX = "model.safetensors.index.json"
 LEGACY_SUFFIXES = {".gamma": ".weight", ".beta": ".bias"}
@@ -156,3 +265,21 @@ def match_weights(
             hint="The weights and the config belong to different models.",
         )
     return names
+
+
+def is_pretrained(path: Path) -> bool:
+    """Whether this path is a pretrained model: a folder whose `config.json` has a model type, a GGUF or an npz file."""
+    if path.suffix in (".gguf", ".npz"):
+        return path.is_file()
+    try:
+        tree = json.loads((path / "config.json").read_bytes())
+        return "model_type" in tree or is_timm(tree)
+    except ValueError:
+        return not (path / MANIFEST).exists()  # damaged, and no folder of seq2see: reading it raises the error
+    except (OSError, TypeError):
+        return False
+
+
+def is_timm(tree: dict[str, Any]) -> bool:
+    """Whether a `config.json` is timm's: it has `architecture` and `pretrained_cfg`."""
+    return "architecture" in tree and "pretrained_cfg" in tree
