@@ -7,14 +7,14 @@ import re
 import pytest
 from source_tree import Module, modules
 
-TEXTBOOK = ["decoding"]
+TEXTBOOK = ["layers", "models", "training", "decoding"]
 """The folders that hold definitions; each of them is run as it is written."""
 USERS = {"acceleration", "runs"}
 """The folders that put faster forms on, from outside."""
 IMPORT = re.compile(r"^\s*(?:from|import) seq2see\.acceleration\b|^\s*from seq2see import acceleration\b", re.MULTILINE)
 ASKS = {
     "the device": re.compile(r"\.is_(?:cuda|cpu|meta|mps)\b|\bdevice\.type\b|\bcuda\.is_available\b"),
-    "the precision": re.compile(r"is_autocast|autocast\(|\bbfloat16\b|\bfloat16\b|\.half\(\)"),
+    "the precision": re.compile(r"is_autocast|get_autocast|\bbfloat16\b|\bfloat16\b|\.half\(\)"),
     "the gradient mode": re.compile(r"\bis_grad_enabled\b|\bis_inference\b|\bis_inference_mode_enabled\b"),
     "the compiler": re.compile(r"\bis_compiling\b|\bctypes\b|\btriton\b|\bCUDAGraph\b|\bcuda\.graph\b"),
 }
