@@ -286,7 +286,8 @@ def _graphs(
     dynamic = Dim.DYNAMIC
     encoder = EncoderGraph(model)
     yield "encoder.onnx", encoder, (source, lengths), ({0: dynamic, 1: dynamic}, {0: dynamic})
-    memory = list(encoder(source, lengths))
+    # Strides of a view would become symbols of the graph, which ONNX does not have.
+    memory = [each.contiguous() for each in encoder(source, lengths)]
     past = [torch.zeros(rows, decoder.heads, 7, size) for _ in memory]
     arguments = (torch.full((rows, 2), EOS), lengths, memory, past)
     shapes = [{0: dynamic, 2: dynamic} for _ in memory]
