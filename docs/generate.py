@@ -119,7 +119,7 @@ def _setting_paths() -> dict[type[Settings], list[str]]:
         if path and path not in paths:
             paths.append(path)
         for name, field in current.model_fields.items():
-            for option in choices(field.annotation):
+            for option in choices(field):
                 visit(option, f"{path}.{name}" if path else name)
 
     recipes = [task_named(name).recipe for name in dict.fromkeys(make().task for make in RECIPES.values())]
@@ -134,7 +134,7 @@ def _rows(cls: type[Settings], translate: Translate) -> Iterator[str]:
     for name, field in cls.model_fields.items():
         if name in ("kind", "task"):
             continue
-        options = choices(field.annotation)
+        options = choices(field)
         values = [f"`{option.model_fields['kind'].default}`" for option in options if "kind" in option.model_fields]
         allowed = ", ".join(values) if options else _allowed(field, translate)
         fallback = first_sentence(options[0]) if len(options) == 1 else "One of the kinds below."

@@ -20,8 +20,9 @@ _PUBLIC = {
     "recipe": "seq2see.recipes.registry",
     "Recipe": "seq2see.tasks.recipe",
     "UserError": "seq2see.core.errors",
+    "register_task": "seq2see.tasks.registry",
 }
-__all__ = ["Recipe", "UserError", "__version__", "load", "recipe", "train"]
+__all__ = ["Recipe", "UserError", "__version__", "load", "recipe", "register_task", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -27,7 +27,7 @@ BANNED_ON_PAGES = {word for row in ENGLISH[UNUSED] if "pages" in row[2] for word
 EXCEPTIONS = {
     "src/seq2see/layers/relative_positions.py slopes": "ALiBi's own word for its m (Press et al. 2022)",
     "src/seq2see/metrics/zipf.py zipf_slope": "the slope of a straight line in Zipf's plot",
-    "src/seq2see/runs/report_ngrams.py slope": "the slope of a straight line in Zipf's plot",
+    "src/seq2see/tasks/ngram.py slope": "the slope of a straight line in Zipf's plot",
     "src/seq2see/models/ngram_lm.py is_seen": "seen and unseen n-grams are the words of the literature on smoothing",
     "src/seq2see/tasks/ngram.py seen_lengths": "seen and unseen n-grams, as above",
     "src/seq2see/training/ngram_smoothing.py seen": "seen and unseen n-grams, as above",

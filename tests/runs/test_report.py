@@ -14,9 +14,9 @@ import safetensors.torch
 import torch
 
 from seq2see.runs.report import write_report
-from seq2see.runs.report_examples import marked
-from seq2see.runs.report_page import TEXTS
+from seq2see.runs.report_drawing import marked
 from seq2see.runs.run_folder import RunFolder
+from seq2see.tasks.report_strings import TEXTS
 
 EVIL = "<script>alert(1)</script>"
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"
@@ -24,6 +24,7 @@ CHRF = "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.5.1"
 
 RECIPE = f"""
 name = "tiny & small"
+task = "translate"
 [corpus]
 kind = "pairs"
 paths = ["{EVIL}.tsv"]
@@ -136,9 +137,9 @@ class Page(HTMLParser):
         return next(row for row in self.rows if row[0] == name)
 
 
-@pytest.mark.parametrize("objective, unit", [("next-token", "tokens"), ("classify", "predictions")])
-def test_the_curves_have_the_unit_of_the_objective(run, monkeypatch, objective, unit):
-    run.recipe_file.write_text(f'{RECIPE}\n[objective]\nkind = "{objective}"\n', encoding="utf-8")
+@pytest.mark.parametrize("task, unit", [("translate", "tokens"), ("fill", "tokens"), ("tag", "predictions")])
+def test_the_curves_have_the_unit_of_the_task(run, monkeypatch, task, unit):
+    run.recipe_file.write_text(RECIPE.replace('task = "translate"', f'task = "{task}"'), encoding="utf-8")
     drawn = []
     monkeypatch.setattr("seq2see.inspection.result_plots.draw_curves", lambda *arguments: drawn.append(arguments[-1]))
     (run.path / "curves.png").write_bytes(b"an image")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seq2see.api import resolve
-from seq2see.cli.scores import headline_score, print_scores
+from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.metrics.bleu import has_moses
@@ -16,9 +16,9 @@ from seq2see.runs import evaluate
 from seq2see.runs.compare import compare_answers, largest_changes
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
-from seq2see.tasks import generative, translate
-from seq2see.tasks.generative import score_outputs
-from seq2see.tasks.registry import task_of
+from seq2see.tasks import text_scores, translate
+from seq2see.tasks.registry import task_named, task_of
+from seq2see.tasks.text_scores import score_outputs
 from seq2see.tasks.translate import Translate, target_language
 
 OUTPUTS, REFERENCES = ["ein mann singt im regen ."], ["Ein Mann singt im Regen."]
@@ -40,7 +40,7 @@ def test_both_bleus_are_shown_side_by_side_each_with_its_signature(capsys):
     assert scores["bleu-tokenized"]["value"] == pytest.approx(100)
     assert scores["bleu"]["value"] < 50
     truth = {"per_token": 2.0, "bits_per_character": 1.0, "token_accuracy": 50.0}
-    print_scores("here", {"test": scores, "perplexity": truth})
+    print_scores(task_named("translate"), "here", {"test": scores, "perplexity": truth})
     shown = " ".join(capsys.readouterr().out.split())
     assert "BLEU: sacreBLEU signature nrefs:1|case:mixed|eff:no|tok:13a" in shown
     assert "BLEU lower-cased, tokenized: sacreBLEU signature nrefs:1|case:lc|eff:no|tok:none" in shown
@@ -53,7 +53,11 @@ def test_scores_fit_into_80_columns(capsys):
     signature = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
     truth = {"per_token": 2.0, "bits_per_character": 1.0, "token_accuracy": 50.0}
     truth |= {"unknown_rate": 1.5, "unit": "character"}
-    print_scores("here", {"test": {"pairs": 1, "bleu": {"value": 1, "signature": signature}}, "perplexity": truth})
+    print_scores(
+        task_named("translate"),
+        "here",
+        {"test": {"pairs": 1, "bleu": {"value": 1, "signature": signature}}, "perplexity": truth},
+    )
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert f"  {signature}" in lines
@@ -66,7 +70,7 @@ def test_any_of_several_references_counts():
 
 
 def test_without_its_package_a_metric_is_left_out(monkeypatch):
-    monkeypatch.setattr(generative, "has_moses", lambda: False)
+    monkeypatch.setattr(text_scores, "has_moses", lambda: False)
     assert score_outputs(german().metrics, REFERENCES, OUTPUTS).keys() == {"pairs", "bleu"}
 
 
@@ -95,23 +99,28 @@ def test_runs_that_were_tested_on_other_pairs_are_not_compared(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "scores, headline",
+    "task, scores, headline",
     [
-        ({}, ""),
+        ("translate", {}, ""),
         (
+            "translate",
             {"test": {"bleu": {"value": 31.26}, "exact_match": 5.0}, "perplexity": {"bits_per_character": 1.0}},
             "BLEU 31.3",
         ),
-        ({"test": {"exact_match": 97.35}, "perplexity": {"bits_per_character": 1.0}}, "exact match 97.3 %"),
-        ({"test": {"accuracy": 99.51, "macro_f1": 90.0}}, "accuracy 99.5 %"),
-        ({"test": {"pronunciation": {"word_error_rate": 28.04}}}, "word error rate 28.0 %"),
-        ({"masked_tokens": {"accuracy": 65.4, "perplexity": 5.0}}, "masked accuracy 65.4 %"),
-        ({"series": {"rows": [{"name": "model", "errors": {"1": 0.2104, "4": 0.3}}]}}, "RMSE 0.2104"),
-        ({"perplexity": {"bits_per_character": 0.9087}}, "0.909 bits per character"),
+        (
+            "translate",
+            {"test": {"exact_match": 97.35}, "perplexity": {"bits_per_character": 1.0}},
+            "exact match 97.3 %",
+        ),
+        ("tag", {"test": {"accuracy": 99.51, "macro_f1": 90.0}}, "accuracy 99.5 %"),
+        ("translate", {"test": {"pronunciation": {"word_error_rate": 28.04}}}, "word error rate 28.0 %"),
+        ("fill", {"masked_tokens": {"accuracy": 65.4, "perplexity": 5.0}}, "masked accuracy 65.4 %"),
+        ("forecast", {"series": {"rows": [{"name": "model", "errors": {"1": 0.2104, "4": 0.3}}]}}, "RMSE 0.2104"),
+        ("write", {"perplexity": {"bits_per_character": 0.9087}}, "0.909 bits per character"),
     ],
 )
-def test_every_task_has_one_score_in_the_list_of_runs(scores, headline):
-    assert headline_score(scores) == headline
+def test_every_task_has_one_score_in_the_list_of_runs(task, scores, headline):
+    assert task_named(task).headline(scores) == headline
 
 
 def with_predictions(folder: Path, recipe_name: str, rows: list[tuple[str, str, str]]) -> RunFolder:

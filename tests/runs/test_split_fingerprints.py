@@ -186,7 +186,7 @@ def test_training_stores_fingerprints_and_evaluation_compares_them(tmp_path, cap
     assert "changed_splits" not in evaluate(run)
     (tmp_path / "held.txt").write_text("the dog lay\n" * 20)
     scores = evaluate(run)
-    print_scores(run, scores)
+    print_scores(task_of(recipe), run, scores)
     assert f"note   {scores['changed_splits'][0]}" in capsys.readouterr().out
     (tmp_path / "book.txt").write_text("the cat lay\n" * 60)
     with pytest.raises(UserError, match="test examples may be among them"):

@@ -135,7 +135,7 @@ def test_it_is_scored_by_the_masked_tokens(run: RunFolder, capsys):
     scores = evaluate(run)
     assert scores["masked_tokens"]["accuracy"] > 75  # some masks are hard: their neighbors are replaced
     assert 1 <= scores["masked_tokens"]["perplexity"] < 3
-    print_scores(run, scores)
+    print_scores(task_of(run.recipe()), run, scores)
     printed = capsys.readouterr().out
     assert "masked tokens (test): accuracy" in printed
     assert "perplexity" in printed
@@ -205,7 +205,7 @@ def test_pairs_are_scored_by_next_sentence_prediction(tmp_path: Path, capsys):
     is_masked = test.batch(np.arange(len(test))).labels != IGNORE_INDEX
     assert scores["next_sentence"]["examples"] == is_masked[:, 0].sum() == len(test)
     assert scores["masked_tokens"]["tokens"] == is_masked[:, 1:].sum()
-    print_scores(run, scores)
+    print_scores(task_of(run.recipe()), run, scores)
     assert "next sentence prediction" in capsys.readouterr().out
     assert load(run.path)("Ann [MASK]ees").text[4:5].strip() != "["
     assert "下一句预测" in write_report(run).read_text(encoding="utf-8")

@@ -21,6 +21,7 @@ from seq2see.runs.load import load
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import prepare, train_recipe
+from seq2see.tasks.registry import task_of
 
 
 def sine(time: int) -> float:
@@ -79,7 +80,7 @@ def test_the_report_shows_forecasts_and_errors_by_context(run: RunFolder, capsys
     assert "最小二乘" in page
     assert "64 ahead" in page
     assert page.count("data:image/png") >= 2
-    print_scores(run, scores)
+    print_scores(task_of(run.recipe()), run, scores)
     printed = capsys.readouterr().out
     assert "this model" in printed
     assert "80 test values" in printed

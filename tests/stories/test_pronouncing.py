@@ -15,8 +15,9 @@ from seq2see.runs.evaluate import evaluate
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, read_scores
 from seq2see.runs.train import train_recipe
-from seq2see.tasks import generative
-from seq2see.tasks.generative import score_outputs
+from seq2see.tasks import text_scores
+from seq2see.tasks.registry import task_named
+from seq2see.tasks.text_scores import score_outputs
 
 SOUNDS = {"b": "B", "d": "D", "f": "F", "k": "K", "a": "AA1", "o": "OW1", "u": "UW1"}
 SMALL = {
@@ -53,7 +54,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, references: list) -> Iterator[
             references.append(all_references)
             return pronunciation_errors(outputs, all_references)
 
-        patch.setattr(generative, "pronunciation_errors", recording)
+        patch.setattr(text_scores, "pronunciation_errors", recording)
         evaluate(finished)
         yield finished
 
@@ -82,7 +83,7 @@ def test_the_error_rates_are_shown_on_the_terminal_and_in_the_report(run: RunFol
         },
     }  # fmt: skip
     truth = {"per_token": 1.5, "bits_per_character": 0.7, "token_accuracy": 91.0}
-    print_scores("runs/g2p", {"test": part, "perplexity": truth})
+    print_scores(task_named("translate"), "runs/g2p", {"test": part, "perplexity": truth})
     shown = " ".join(capsys.readouterr().out.split())  # lines are wrapped at 80 columns
     assert "test: word error rate 12.3 %, phoneme error rate 3.2 % (with stress 45.7 % and 6.5 %)" in shown
     assert "BLEU" not in shown

@@ -21,10 +21,9 @@ from seq2see.recipes.registry import RECIPES, recipe
 from seq2see.runs.compare import compare
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
-from seq2see.runs.report_examples import read_table
-from seq2see.runs.run_folder import RunFolder, find_run, folder_for, read_scores
+from seq2see.runs.run_folder import RunFolder, find_run, folder_for, read_scores, read_table
 from seq2see.runs.train import train_recipe
-from seq2see.tasks.generative import bleu_tokenize
+from seq2see.tasks.text_scores import bleu_tokenize
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.model_folder import ModelConfig
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.registry import pretrained_task, task_of
 from seq2see.tasks.tracing import TextAttention
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
@@ -185,7 +185,7 @@ def test_the_report_shows_token_losses(run: RunFolder):
 
 
 def test_scores_are_printed_without_a_table_of_translations(run: RunFolder, capsys):
-    print_scores(run, evaluate(run))
+    print_scores(task_of(run.recipe()), run, evaluate(run))
     printed = capsys.readouterr().out
     assert printed.startswith("perplexity 1.")
     assert "bits per character" in printed.replace("\n", " ")

@@ -30,6 +30,7 @@ def evaluate(
     from seq2see.runs.report import write_report
     from seq2see.runs.run_folder import find_run, read_scores
     from seq2see.runs.terminal import Terminal
+    from seq2see.tasks.registry import task_of
 
     folders = [find_run(name) for name in (run, other) if name]
     settings = dict(map(decoding_setting, set_ or []))
@@ -40,7 +41,7 @@ def evaluate(
         with Terminal("eval", test_size(folder)) as terminal:
             scores = evaluate(folder, terminal.advance, **settings)
         write_report(folder)
-        print_scores(folder, scores)
+        print_scores(task_of(folder.recipe()), folder, scores)
         if "bleu-tokenized" in (folder.recipe().slot("metrics") or ()) and not has_moses():
             print(INSTALL_HINT)
     if other:
@@ -68,10 +69,10 @@ def _compare(first: RunFolder, second: RunFolder) -> None:
 def _evaluate_texts(names: list[str], files: list[Path], settings: list[str] | None) -> None:
     """Print the perplexities of language models on text files; nothing is stored."""
     from seq2see.cli.progress_meter import show_status
-    from seq2see.cli.scores import perplexity_line, unknown_line
     from seq2see.core.errors import UserError
     from seq2see.runs.evaluate import evaluate_texts
     from seq2see.runs.load import load
+    from seq2see.tasks.text_scores import perplexity_line, unknown_line
 
     if settings:
         raise UserError("The perplexity of a text does not depend on decoding settings.", hint="Leave out --set.")

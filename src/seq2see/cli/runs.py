@@ -8,8 +8,8 @@ def runs() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from seq2see.cli.scores import headline_score
     from seq2see.runs.run_folder import all_runs, read_scores
+    from seq2see.tasks.registry import task_of
     from seq2see.training.metrics_logger import read_metrics
 
     folders = all_runs()
@@ -20,9 +20,9 @@ def runs() -> None:
     for title in ("run", "recipe", "step", "state", "test score"):
         table.add_column(title, overflow="fold", no_wrap=title == "run")  # names are not truncated
     for run in folders:
-        metrics = read_metrics(run.metrics)
+        metrics, recipe = read_metrics(run.metrics), run.recipe()
         table.add_row(
-            str(run), run.recipe().name, f"{metrics[-1]['step']:,}" if metrics else "0",
-            "finished" if run.finished else "unfinished", headline_score(read_scores(run)),
+            str(run), recipe.name, f"{metrics[-1]['step']:,}" if metrics else "0",
+            "finished" if run.finished else "unfinished", task_of(recipe).headline(read_scores(run)),
         )  # fmt: skip
     Console().print(table)

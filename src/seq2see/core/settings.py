@@ -13,14 +13,16 @@ import textwrap
 import tomllib
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 import tomli_w
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import core_schema
 
 from seq2see.core.errors import UserError, unknown_name
 
@@ -52,6 +54,44 @@ class Settings(BaseModel):
 def default_kind(kind: str) -> BeforeValidator:
     """A validator for a union of classes: a tree without a `kind` is of this kind."""
     return BeforeValidator(lambda tree: {"kind": kind, **tree} if isinstance(tree, dict) else tree)
+
+
+class OpenNames:
+    """Metadata of an annotation: the keys of a table are values of it, too, and users can add names."""
+
+    def __init__(self, table: Collection[str]):
+        self.table = table
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """The schema of the annotation, behind the names of the table."""
+
+        def validate(value: Any, inner: Callable[[Any], Any]) -> Any:
+            return value if isinstance(value, str) and value in self.table else inner(value)
+
+        return core_schema.no_info_wrap_validator_function(
+            validate, handler(source), serialization=core_schema.simple_ser_schema("any")
+        )
+
+
+class OpenKinds:
+    """Metadata of a union of settings classes: the keys of a table belong to it, too, and users can add classes."""
+
+    def __init__(self, table: Collection[type[Settings]]):
+        self.table = table
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """The schema of the union, behind the classes of the table."""
+
+        def validate(value: Any, inner: Callable[[Any], Any]) -> Any:
+            kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+            for cls in self.table:
+                if kind == _kind(cls):
+                    return cls.model_validate(value)
+            return inner(value)
+
+        return core_schema.no_info_wrap_validator_function(
+            validate, handler(source), serialization=core_schema.simple_ser_schema("any")
+        )
 
 
 AnySettings = typing.TypeVar("AnySettings", bound=Settings)
@@ -95,7 +135,7 @@ def walk(node: Settings, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
     """Every setting of a tree as (dotted path, value, explanation), in reading order."""
     for name, field in type(node).model_fields.items():
         value, path = getattr(node, name), f"{prefix}{name}"
-        if value is None and choices(field.annotation):
+        if value is None and choices(field):
             continue  # an optional node that this tree does not have
         if isinstance(value, Settings):
             yield path, type(value), (type(value).__doc__ or "").split("\n")[0]
@@ -134,7 +174,10 @@ def _field_docstrings(cls: type) -> dict[str, str]:
 
 
 def choices(annotation: Any) -> list[type[Settings]]:
-    """The settings classes that an annotation allows."""
+    """The settings classes that an annotation or a field allows."""
+    if isinstance(annotation, FieldInfo):
+        added = [cls for each in annotation.metadata if isinstance(each, OpenKinds) for cls in each.table]
+        return [*choices(annotation.annotation), *added]
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return [annotation]
     if typing.get_origin(annotation) is typing.Annotated:
@@ -154,7 +197,7 @@ def _set_path(tree: dict[str, Any], path: list[str], value: Any, cls: type[Setti
     name, rest = path[0], path[1:]
     if name not in cls.model_fields:
         raise unknown_name("setting", name, cls.model_fields, location=location)
-    options = choices(cls.model_fields[name].annotation)
+    options = choices(cls.model_fields[name])
     if not rest:
         tree[name] = value.model_dump() if isinstance(value, Settings) else value
         return
@@ -201,7 +244,7 @@ def _user_error(cls: type[Settings], error: ValidationError, location: str) -> U
 def _step_into(cls: type[Settings] | None, name: str) -> type[Settings] | None:
     if cls is None or name not in cls.model_fields:
         return None
-    options = choices(cls.model_fields[name].annotation)
+    options = choices(cls.model_fields[name])
     return options[0] if options else None
 
 
@@ -215,7 +258,7 @@ def _walk_location(cls: type[Settings], names: list[str]) -> Iterator[tuple[str,
             current, options = by_kind[name], []
             yield name, True, current
             continue
-        options = choices(current.model_fields[name].annotation) if current and name in current.model_fields else []
+        options = choices(current.model_fields[name]) if current and name in current.model_fields else []
         current = _step_into(current, name)
         yield name, False, current
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -211,7 +212,8 @@ def pad_batch(batch: Batch, rows: int, width: int) -> Batch:
     assert not isinstance(batch.source, Images), "batches of images need no padding"
     source = None if batch.source is None else _pad_sequences(batch.source, rows, width, EOS)
     target = None if batch.target is None else _pad_sequences(batch.target, rows, width, BOS)
-    labels = _pad_tensor(batch.labels, (rows, width if batch.labels.size(1) > 1 else 1), IGNORE_INDEX)
+    ignored = nan if batch.labels.is_floating_point() else IGNORE_INDEX
+    labels = _pad_tensor(batch.labels, (rows, width if batch.labels.size(1) > 1 else 1), ignored)
     return Batch(source, target, labels, _pad_tensor(batch.indices, (rows,), NO_EXAMPLE))
 
 
@@ -227,7 +229,7 @@ def _pad_sequences(side: Sequences, rows: int, width: int, first_token: int) -> 
     )
 
 
-def _pad_tensor(tensor: torch.Tensor, shape: tuple[int, ...], padding: int) -> torch.Tensor:
+def _pad_tensor(tensor: torch.Tensor, shape: tuple[int, ...], padding: float) -> torch.Tensor:
     """Copy a tensor to the first corner of a larger one that is filled with `padding`."""
     larger = tensor.new_full(shape, padding)
     larger[tuple(slice(size) for size in tensor.shape)] = tensor

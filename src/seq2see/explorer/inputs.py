@@ -19,7 +19,7 @@ from seq2see.data.readers.image_files import decode_image
 from seq2see.data.readers.video_decoding import load_frames
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS
 from seq2see.explorer.workspace import OpenRun
-from seq2see.runs.report_examples import read_table
+from seq2see.runs.run_folder import read_table
 
 
 def example_of(run: OpenRun, text: str = "") -> Any:

@@ -130,6 +130,12 @@ def _series(settings: ModelSettings) -> LanguageModel:
 
 def _encoder_model(settings: ModelSettings, source_size: int, classes: int) -> EncoderModel:
     """A model of a text or an image with an encoder and a head for this number of classes."""
+    source, body = build_encoder(settings, source_size)
+    return ENCODER_MODELS[type(settings.target)](source, body, settings, classes)
+
+
+def build_encoder(settings: ModelSettings, source_size: int) -> tuple[nn.Module, nn.Module]:
+    """The embedding of a text or an image, and the encoder."""
     side, encoder = settings.source, settings.encoder
     assert side is not None
     assert encoder is not None
@@ -141,8 +147,7 @@ def _encoder_model(settings: ModelSettings, source_size: int, classes: int) -> E
         source = NgramEmbedding(options.buckets, encoder.width, options.max_n, options.word_dropout, encoder.dropout)
     else:
         source = _token_embedding(side, nn.Embedding(source_size, encoder.width), encoder.dropout, _norm_eps(encoder))
-    body = ENCODERS[type(encoder)](encoder, side.embedding.positions)
-    return ENCODER_MODELS[type(settings.target)](source, body, settings, classes)
+    return source, ENCODERS[type(encoder)](encoder, side.embedding.positions)
 
 
 def build_generative_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:

@@ -16,7 +16,7 @@ from seq2see.models.convolutional import GatedCNNSettings
 from seq2see.models.recurrent import AttentionName, CellName, RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.generative import Metric
+from seq2see.tasks.text_scores import Metric
 from seq2see.tasks.translate import TranslateRecipe
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizers import SGD

@@ -11,8 +11,7 @@ from typing import Any
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import Tokenizer
 from seq2see.metrics.classification import ConfusionMatrix
-from seq2see.runs.report_examples import read_table
-from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.run_folder import RunFolder, read_table
 from seq2see.tasks.forecast import context_of
 from seq2see.tasks.model import Model
 

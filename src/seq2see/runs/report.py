@@ -11,117 +11,93 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.files import write_text
-from seq2see.runs.report_examples import classes, mistakes, predictions, samples, token_loss_section
-from seq2see.runs.report_images import attention_images, image_with_note
-from seq2see.runs.report_ngrams import frequencies, is_ngram_model, orders, unit_of
-from seq2see.runs.report_page import bilingual, cell, head, image, page, table
-from seq2see.runs.report_series import forecast_errors, forecasts
-from seq2see.runs.report_strings import TEXTS
-from seq2see.runs.run_folder import RunFolder, read_scores
+from seq2see.runs.report_drawing import draw_section, samples
+from seq2see.runs.report_page import bilingual, cell, head, page, table
+from seq2see.runs.run_folder import RunFolder, read_rows, read_scores
+from seq2see.tasks.registry import task_named
+from seq2see.tasks.report_parts import ReportFigure, ReportSection, RunResults, note, section, words
+from seq2see.tasks.task import Task
 from seq2see.training.metrics_logger import read_metrics
 
 Tree = dict[str, Any]
 
-TEACHER_FORCED = (
-    ("bits", "bits_per_character", 3),
-    ("token_accuracy", "token_accuracy", 1),
-)
-ENCODER_SCORES = (
-    ("masked_accuracy", "masked_tokens", "accuracy", 1),
-    ("masked_perplexity", "masked_tokens", "perplexity", 3),
-    ("next_sentence_accuracy", "next_sentence", "accuracy", 1),
-)
-"""Scores with teacher forcing, and of encoder-only models: key of the text, keys in `scores.json`, digits."""
-
-PRONUNCIATION = (
-    "word_error_rate",
-    "phoneme_error_rate",
-    "word_error_rate_with_stress",
-    "phoneme_error_rate_with_stress",
-)
-"""Error rates of grapheme-to-phoneme conversion; the keys are those of `scores.json` and of the texts."""
+NOT_DOCUMENTS = ("env", "splits", "data_report", "scores")
+"""The JSON files of a run that are no documents of its task."""
 
 
 def write_report(run: RunFolder) -> Path:
     """Draw the training curves and write the page; scores are included after `eval`."""
-    metrics, timing = read_metrics(run.metrics), read_metrics(run.path / "timing.jsonl")
     toml = run.recipe_file.read_text(encoding="utf-8")
-    recipe, scores = tomllib.loads(toml), read_scores(run)
-    _draw(recipe, metrics, timing, run.path / "curves.png")
+    recipe = tomllib.loads(toml)
+    results, task = results_of(run, recipe), task_named(str(recipe.get("task")), str(run.recipe_file))
     environment = _read_json(run.path / "env.json")
-    sections = {
-        "this_run": _headline(metrics, timing, scores) + _describe(run, recipe, metrics, environment),
-        "curves": image(run.path / "curves.png", TEXTS["curves"]) + (orders(recipe, metrics) or _note("curves_note")),
-        "zipf": frequencies(run),
-        "scores": _scores(scores) if scores else _advice(run),
-        "batch": image_with_note(run.samples / "batch.png", "batch"),
-        "samples": samples(run.samples),
-        "predictions": predictions(run.evaluation / "test.tsv"),
-        "confusion": image_with_note(run.evaluation / "confusion.png", "confusion"),
-        "confused": image_with_note(run.evaluation / "confused.png", "confused"),
-        "mistakes": image_with_note(run.evaluation / "mistakes.png", "worst_images")
-        or mistakes(run.evaluation / "test-predictions.tsv"),
-        "token_losses": token_loss_section(
-            run.evaluation / "token_losses.json",
-            "token_losses_note" if "source" in recipe else "generated_token_losses_note",
-        ),
-        "forecasts": forecasts(run),
-        "attention": attention_images(run),
-        "recipe": f"<details><summary>{bilingual('recipe_note')}</summary><pre>{escape(toml)}</pre></details>",
-        "environment": _pairs(
-            [(escape(key), escape(_plain(value))) for key, value in environment.items() if key != "command"]
-        ),
+    about = _headline(task, results) + _describe(run, recipe, results.metrics, environment)
+    settings = f"<details><summary>{bilingual(words('recipe_note'))}</summary><pre>{escape(toml)}</pre></details>"
+    machine = _pairs([(escape(key), escape(_plain(value))) for key, value in environment.items() if key != "command"])
+    sections = task.sections(results)
+    first = [each.name for each in sections].index("scores") + 1
+    contents = {
+        "this_run": (words("this_run"), about),
+        "curves": (words("curves"), draw_section(run.path, task.curves(results))),
+        **{each.name: (each.title, draw_section(run.path, each.parts)) for each in sections[:first]},
+        "batch": (words("batch"), draw_section(run.path, _batch(results).parts)),
+        "samples": (words("samples"), samples(run.samples)),
+        **{each.name: (each.title, draw_section(run.path, each.parts)) for each in sections[first:]},
+        "recipe": (words("recipe"), settings),
+        "environment": (words("environment"), machine),
     }
+    if not results.scores:
+        contents["scores"] = (words("scores"), _advice(run))
     path = run.path / "report.html"
-    write_text(path, page(recipe["name"], sections))
+    write_text(path, page(recipe["name"], contents))
     return path
 
 
-def _draw(recipe: Tree, metrics: list[Tree], timing: list[Tree], path: Path) -> None:
-    from seq2see.inspection.result_plots import (
-        draw_curves,
-        draw_orders,  # matplotlib only where it is used
+def results_of(run: RunFolder, recipe: Tree) -> RunResults:
+    """What a run has so far."""
+    documents = [path for folder in (run.path, run.evaluation) for path in sorted(folder.glob("*.json"))]
+    return RunResults(
+        recipe,
+        read_metrics(run.metrics),
+        read_metrics(run.path / "timing.jsonl"),
+        read_scores(run),
+        {path.stem: read_rows(path) for path in sorted(run.evaluation.glob("*.tsv"))},
+        {path.stem: _read_json(path) for path in documents if path.stem not in NOT_DOCUMENTS},
+        {path.relative_to(run.path).as_posix() for path in sorted(run.path.glob("*/*.png"))},
     )
 
-    if is_ngram_model(recipe):
-        draw_orders(metrics, unit_of(recipe), path)
-    else:
-        unit = "tokens" if "token" in recipe.get("objective", {}).get("kind", "next-token") else "predictions"
-        draw_curves(metrics, timing, path, recipe["training"].get("max_grad_norm", 0.0), unit)
+
+def _batch(results: RunResults) -> ReportSection:
+    """The images of the first step."""
+    if "samples/batch.png" not in results.figures:
+        return section("batch")
+    return section("batch", ReportFigure("samples/batch.png", words("batch")), note("batch_note"))
 
 
-def _headline(metrics: list[Tree], timing: list[Tree], scores: Tree) -> str:
+def _headline(task: Task, results: RunResults) -> str:
     """The most important scores."""
-    test = scores.get("test", {})
-    tiles = [(test[key]["name"], f"{test[key]['value']:.1f}") for key in ("bleu", "chrf") if key in test]
-    tiles += [(bilingual(f"test_{key}"), f"{test[key]:.1f}") for key in ("accuracy", "macro_f1") if key in test]
-    if "exact_match" in test:
-        tiles.append((bilingual("exact_match"), f"{test['exact_match']:.1f}"))
-    if "pronunciation" in test:
-        tiles += [(bilingual(name), f"{test['pronunciation'][name]:.1f}") for name in PRONUNCIATION[:2]]
-    if "alignment" in scores:
-        tiles.append((bilingual("error_rate"), f"{scores['alignment']['error_rate']:.3f}"))
+    metrics, timing, tiles = results.metrics, results.timing, task.tiles(results.scores)
     losses = [row["valid_loss"] for row in metrics if "valid_loss" in row]
     accuracies = [row["valid_accuracy"] for row in metrics if "valid_accuracy" in row]
     if losses:
-        tiles.append((bilingual("best_loss"), f"{min(losses):.4f}"))
+        tiles.append((words("best_loss"), f"{min(losses):.4f}"))
     if accuracies:
-        tiles.append((bilingual("accuracy"), f"{accuracies[-1]:.1%}"))
-    tiles.append((bilingual("steps"), f"{_last_step(metrics):,}"))
+        tiles.append((words("accuracy"), f"{accuracies[-1]:.1%}"))
+    tiles.append((words("steps"), f"{_last_step(metrics):,}"))
     if timing:
-        tiles.append((bilingual("time"), _clock(sum(row["seconds"] for row in timing))))
-    boxes = "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in tiles)
+        tiles.append((words("time"), _clock(sum(row["seconds"] for row in timing))))
+    boxes = "".join(f'<div class="tile"><b>{value}</b><span>{bilingual(name)}</span></div>' for name, value in tiles)
     return f'<div class="tiles">{boxes}</div>'
 
 
 def _describe(run: RunFolder, recipe: Tree, metrics: list[Tree], environment: Tree) -> str:
     """Data, model and training settings, and the commands to train again and to predict."""
     training, folder = recipe.get("training", {}), shlex.quote(str(run.path))
-    if is_ngram_model(recipe):
-        description = bilingual("counted", orders=str(_last_step(metrics)))
+    if not training:  # a model that is counted
+        description = bilingual(words("counted", orders=str(_last_step(metrics))))
     else:
         steps = f"{_last_step(metrics):,} / {training['steps']:,}"
-        description = f"{bilingual('steps')} {steps}; {escape(_words(training, without=('steps',)))}"
+        description = f"{bilingual(words('steps'))} {steps}; {escape(_words(training, without=('steps',)))}"
     tokenizers = [recipe[side]["tokenizer"] for side in ("source", "target") if "tokenizer" in recipe.get(side, {})]
     kind = recipe["corpus"]["kind"]
     read_key = "read_lines" if "texts" in kind else "read_images" if "images" in kind else "read"
@@ -136,74 +112,12 @@ def _describe(run: RunFolder, recipe: Tree, metrics: list[Tree], environment: Tr
         ("again", _code(f"seq2see train {shlex.quote(str(run.recipe_file))}")),
         ("use", _code(f"seq2see predict {folder}") if run.finished else ""),
     ]  # fmt: skip
-    warning = "" if run.finished else f"<p><mark>{bilingual('unfinished')}</mark></p>"
-    return warning + _pairs([(bilingual(name), text) for name, text in rows if text])
-
-
-def _scores(scores: Tree) -> str:
-    """A row for each test split, then the scores with teacher forcing."""
-    evaluated = {name: part for name, part in scores.items() if "classes" in part}
-    if evaluated:
-        return "".join(classes(name, part) for name, part in evaluated.items())
-    splits = {name: part for name, part in scores.items() if "pairs" in part}
-    titles = {"bleu": "BLEU", "bleu-tokenized": bilingual("bleu_tokenized"), "chrf": "chrF2"}
-    titles |= {"exact_match": bilingual("exact_match"), "d2l-bleu": bilingual("d2l_bleu")}
-    shown = [key for key in titles if any(key in part for part in splits.values())]
-    rows = [
-        [head(bilingual("split")), head(bilingual("pairs"), "number"), *(head(titles[key], "number") for key in shown)]
-    ]
-    for name, part in splits.items():
-        row = [_number(part.get(key), 3 if key == "d2l-bleu" else 1) for key in shown]
-        rows.append([cell(escape(name)), _number(part["pairs"], 0), *row])
-    signed = [part[key] for part in splits.values() for key in shown if isinstance(part.get(key), dict)]
-    signatures = {score["signature"] for score in signed}
-    listed = "<br>".join(_code(signature) for signature in sorted(signatures))
-    signature_note = f'<p class="note">{bilingual("signatures")}:<br>{listed}</p>' if signatures else ""
-    return (
-        forecast_errors(scores)
-        + (table(rows) if splits else "")
-        + _pronunciation(splits)
-        + signature_note
-        + _teacher_forced_table(scores)
-    )
-
-
-def _pronunciation(splits: Tree) -> str:
-    """A row for each split with pronunciation scores."""
-    evaluated = {name: part["pronunciation"] for name, part in splits.items() if "pronunciation" in part}
-    rows = [[head(bilingual("split")), *(head(bilingual(name), "number") for name in PRONUNCIATION)]]
-    for name, errors in evaluated.items():
-        rows.append([cell(escape(name)), *(_number(errors[key]) for key in PRONUNCIATION)])
-    return table(rows) if evaluated else ""
-
-
-def _teacher_forced_table(scores: Tree) -> str:
-    measured, rows = scores.get("perplexity", {}), []
-    if "per_token" in measured:
-        name = bilingual(f"perplexity_{measured.get('unit', 'token')}", split=measured.get("split", "test"))
-        rows.append((name, f"{measured['per_token']:.3f}"))
-    for name, key, digits in TEACHER_FORCED:
-        if measured.get(key) is not None:
-            rows.append((bilingual(name), f"{measured[key]:.{digits}f}"))
-    if measured.get("unknown_rate"):
-        rows.append((bilingual("unknown_rate"), f"{measured['unknown_rate']:.2g}"))
-    for name, part, key, digits in ENCODER_SCORES:
-        if part in scores:
-            rows.append((bilingual(name), f"{scores[part][key]:.{digits}f}"))
-    if "alignment" in scores:
-        selection = scores["alignment"]["selected_on_valid"]
-        heads = ", ".join(str(number + 1) for number in selection["heads"])
-        selected = bilingual("heads", layer=str(selection["layer"] + 1), heads=heads)
-        rows.append((bilingual("error_rate"), f"{scores['alignment']['error_rate']:.3f} ({selected})"))
-    return _pairs(rows)
+    warning = "" if run.finished else f"<p><mark>{bilingual(words('unfinished'))}</mark></p>"
+    return warning + _pairs([(bilingual(words(name)), text) for name, text in rows if text])
 
 
 def _advice(run: RunFolder) -> str:
-    return f"<p>{bilingual('no_scores')} {_code(f'seq2see eval {shlex.quote(str(run.path))}')}</p>"
-
-
-def _note(name: str) -> str:
-    return f'<p class="note">{bilingual(name)}</p>'
+    return f"<p>{bilingual(words('no_scores'))} {_code(f'seq2see eval {shlex.quote(str(run.path))}')}</p>"
 
 
 def _code(text: str) -> str:
@@ -213,12 +127,6 @@ def _code(text: str) -> str:
 def _pairs(rows: list[tuple[str, str]]) -> str:
     """A table of names and values, both already HTML."""
     return table([[head(name, "name"), cell(text)] for name, text in rows]) if rows else ""
-
-
-def _number(value: Any, digits: int = 1) -> str:
-    """A number as a table cell."""
-    number = value["value"] if isinstance(value, dict) else value
-    return cell("" if number is None else f"{number:,.{digits}f}", "number")
 
 
 def _words(tree: Tree, without: tuple[str, ...] = ()) -> str:

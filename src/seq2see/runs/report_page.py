@@ -11,7 +11,7 @@ import hashlib
 from html import escape
 from pathlib import Path
 
-from seq2see.runs.report_strings import TEXTS
+from seq2see.tasks.report_parts import Words, words
 
 STYLE = """
 :root {
@@ -111,17 +111,12 @@ button.addEventListener("click", () => setLanguage(page.lang === "en" ? "zh" : "
 """
 
 
-def bilingual(name: str, **values: str) -> str:
-    """A text in both languages, of which the page hides one."""
-    texts = zip(("en", "zh"), TEXTS[name], strict=True)
-    return "".join(
-        f'<span class="t" lang="{language}">{escape(text.format(**values))}</span>' for language, text in texts
-    )
-
-
-def section(name: str, content: str) -> str:
-    """A section with its heading; empty without content."""
-    return f'<section id="{name}"><h2>{bilingual(name)}</h2>\n{content}\n</section>' if content else ""
+def bilingual(text: Words) -> str:
+    """A text in both languages, of which the page hides one; a text without a translation as it is."""
+    if isinstance(text, str):
+        return escape(text)
+    texts = zip(("en", "zh"), text, strict=True)
+    return "".join(f'<span class="t" lang="{language}">{escape(each)}</span>' for language, each in texts)
 
 
 def cell(content: str, css_class: str = "") -> str:
@@ -140,10 +135,10 @@ def table(rows: list[list[str]]) -> str:
     return f'<div class="scroll"><table>{body}</table></div>'
 
 
-def image(path: Path, names: tuple[str, str]) -> str:
+def image(path: Path, name: Words) -> str:
     """A PNG file as an inline image."""
     content = base64.b64encode(path.read_bytes()).decode("ascii")
-    name = escape(" / ".join(names))
+    name = escape(name if isinstance(name, str) else " / ".join(name))
     return f'<div class="scroll"><img class="wide" alt="{name}" src="data:image/png;base64,{content}"></div>'
 
 
@@ -152,12 +147,15 @@ def csp_hash(inline: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode('ascii')}'"
 
 
-def page(name: str, sections: dict[str, str]) -> str:
-    """The page with all sections that have content."""
+def page(name: str, sections: dict[str, tuple[Words, str]]) -> str:
+    """The page: title and content of each section by its name; sections without content are left out."""
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {csp_hash(SCRIPT)}"
-    parts = [part for part, content in sections.items() if content]
-    links = "".join(f'<a href="#{part}">{bilingual(part)}</a>' for part in parts)
-    body = "\n".join(section(part, sections[part]) for part in parts)
+    shown = {part: section for part, section in sections.items() if section[1]}
+    links = "".join(f'<a href="#{escape(part)}">{bilingual(title)}</a>' for part, (title, _) in shown.items())
+    body = "\n".join(
+        f'<section id="{escape(part)}"><h2>{bilingual(title)}</h2>\n{content}\n</section>'
+        for part, (title, content) in shown.items()
+    )
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -168,7 +166,7 @@ def page(name: str, sections: dict[str, str]) -> str:
 <style>{STYLE}</style>
 </head>
 <body>
-<header><h1>{escape(name)}</h1><p>seq2see {bilingual("report")}</p><button type="button">中文</button></header>
+<header><h1>{escape(name)}</h1><p>seq2see {bilingual(words("report"))}</p><button type="button">中文</button></header>
 <nav>{links}</nav>
 {body}
 <script>{SCRIPT}</script>

@@ -149,6 +149,18 @@ def _latest() -> RunFolder:
     return runs[-1]
 
 
+def read_rows(path: Path) -> list[list[str]]:
+    """The rows of a TSV file, the header first; none if there is no file."""
+    if not path.exists():
+        return []
+    return [line.split("\t") for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")]
+
+
+def read_table(path: Path, columns: int) -> list[list[str]]:
+    """The rows of a TSV file after its header; rows with another number of cells are skipped."""
+    return [row for row in read_rows(path)[1:] if len(row) == columns]
+
+
 def read_scores(run: RunFolder) -> dict[str, Any]:
     """The scores of the last evaluation; empty if there was none."""
     path = run.evaluation / "scores.json"

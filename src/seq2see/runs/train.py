@@ -94,7 +94,7 @@ def new_trainer(recipe: Recipe, prepared: PreparedData) -> Trainer:
     if recipe.slot("pretrained") is not None:
         load_pretrained_encoder(model, recipe.slot("pretrained"))
     trainer_class = Trainer if plain_only() else AcceleratedTrainer
-    return trainer_class(model, recipe.slot("objective"), settings, pick_device())
+    return trainer_class(model, task_of(recipe).objective(recipe), settings, pick_device())
 
 
 def batches(recipe: Recipe, prepared: PreparedData, *, full: bool = False) -> Callable[[int], Batch]:

@@ -41,12 +41,13 @@ from seq2see.tasks.classify_image import (
     with_image_size,
 )
 from seq2see.tasks.generation import GenerationRequest
-from seq2see.tasks.generative import GenerativeTask, Metric, evaluation_split, generate_splits, perplexity_scores
+from seq2see.tasks.generative import GenerativeTask, evaluation_split, generate_splits, perplexity_scores
 from seq2see.tasks.image_figures import batch_figure, frame_attention_figure, word_attention_figure
 from seq2see.tasks.model import Model, Prediction
 from seq2see.tasks.model_folder import StoredModel
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.report_parts import ReportSection, RunResults, figure_section
 from seq2see.tasks.task import (
     BatchAt,
     Capture,
@@ -59,6 +60,7 @@ from seq2see.tasks.task import (
     plain,
     split_sizes,
 )
+from seq2see.tasks.text_scores import Metric
 from seq2see.tasks.tracing import NamedBatch, TextAttention, trace_batch
 from seq2see.training.objectives import NextToken
 
@@ -126,6 +128,8 @@ class Caption(GenerativeTask):
     input_kind: ClassVar[InputKind] = "image"
     views: ClassVar[tuple[str, ...]] = (*IMAGE_VIEWS, "tokenize", "embeddings", "next-token", "decode")
     fixed_order: ClassVar[str] = "The tokens of this model cannot be reordered."
+    attention_name: ClassVar[str] = "regions"
+    """The name of the figure of the attention."""
 
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own images with captions: a list of files and captions, or a folder that contains one."""
@@ -167,10 +171,6 @@ class Caption(GenerativeTask):
         """The unit of the examples of a batch, and the names of some of them, for an error message."""
         return "pairs", super().describe_examples(dataset, examples, indices)[1]
 
-    def samples(self, dataset: Any, examples: Any, count: int) -> Any:
-        """The first images."""
-        return examples[:count]
-
     def inputs(self, examples: Any) -> list[Any]:
         """The pixels of the images."""
         return list(examples.pixels)
@@ -195,6 +195,11 @@ class Caption(GenerativeTask):
         evaluation.figures |= self.attention_figures(model, splits["test"])
         return evaluation
 
+    def sections(self, results: RunResults) -> list[ReportSection]:
+        """The scores, the best and the worst captions, and the attention."""
+        name = self.attention_name
+        return [*super().sections(results), figure_section(results, f"attention/{name}.png", "attention", name)]
+
     def attention_figures(self, model: Model, examples: Any) -> dict[str, Any]:
         """The attention to the image for each word of a few captions."""
         return {"attention/regions.png": word_attention_figure(model, examples)}
@@ -207,6 +212,7 @@ class CaptionVideo(Caption):
     recipe: ClassVar[type[Recipe]] = CaptionVideoRecipe
     input_kind: ClassVar[InputKind] = "video"
     views: ClassVar[tuple[str, ...]] = tuple(view for view in Caption.views if view != "positions")
+    attention_name: ClassVar[str] = "frames"
 
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own videos with captions: a list of animated images or folders of frames, and their captions."""

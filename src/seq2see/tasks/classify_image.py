@@ -44,6 +44,7 @@ from seq2see.tasks.image_figures import batch_figure, mistake_figures, patch_att
 from seq2see.tasks.model_folder import StoredModel
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.report_parts import ReportSection, RunResults, figure_section
 from seq2see.tasks.task import (
     BatchAt,
     Capture,
@@ -127,10 +128,6 @@ class ClassifyImage(ClassifyText):
         """A function that draws the images of the first step."""
         return batch_figure(batch, dataset.examples)
 
-    def samples(self, dataset: Any, examples: Sequence[Example], count: int) -> Any:
-        """The first images."""
-        return dataset.examples[:count]
-
     def inputs(self, examples: Any) -> list[Any]:
         """The pixels of the images."""
         return list(examples.pixels)
@@ -173,6 +170,20 @@ class ClassifyImage(ClassifyText):
                 attention = patch_attention_figure(model.stored, examples, results)
                 evaluation.figures |= {"attention/patches.png": attention} if attention else {}
         return evaluation
+
+    def mistakes(self, results: RunResults) -> list[ReportSection]:
+        """The most common confusions, the most confident mistakes, and the attention to the patches."""
+        return [
+            figure_section(results, "eval/confused.png", "confused"),
+            *self.mistaken_images(results),
+            figure_section(results, "attention/patches.png", "attention", "patches"),
+        ]
+
+    def mistaken_images(self, results: RunResults) -> list[ReportSection]:
+        """The most confident mistakes as images; of an evaluation without figures, as a table."""
+        if "eval/mistakes.png" in results.figures:
+            return [figure_section(results, "eval/mistakes.png", "mistakes", "worst_images")]
+        return super().mistakes(results)
 
 
 def image_batches(recipe: Any, images: ImageDataset, capture: Capture) -> BatchAt:

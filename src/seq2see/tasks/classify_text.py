@@ -26,6 +26,19 @@ from seq2see.tasks.model import ScoredText
 from seq2see.tasks.model_folder import Candidates, StoredModel
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe, TextEncoder
+from seq2see.tasks.report_parts import (
+    ReportSection,
+    ReportTable,
+    ReportText,
+    RunResults,
+    Tree,
+    Words,
+    figure_section,
+    is_number,
+    note,
+    section,
+    words,
+)
 from seq2see.tasks.task import (
     DEVELOPMENT_SPLITS,
     BatchAt,
@@ -41,6 +54,10 @@ from seq2see.tasks.task import (
 from seq2see.tasks.translate import pair_batches
 from seq2see.training.objectives import Classification
 
+CLASSES_SHOWN = 30
+"""The number of labels on the terminal, the most frequent first; all are in `scores.json`."""
+SHOWN_MISTAKES = 10
+"""The number of mistakes in the report."""
 LabeledCorpus = Annotated[PocketTense | CatalogueCorpus | UserLabeledTexts, Field(discriminator="kind")]
 """Corpora of texts with labels."""
 
@@ -116,10 +133,6 @@ class ClassifyText(EncoderOnlyTask):
         """The unit of the examples of a batch, and the names of some of them, for an error message."""
         return "pairs", super().describe_examples(dataset, examples, indices)[1]
 
-    def samples(self, dataset: Any, examples: Sequence[Example], count: int) -> Sequence[Example]:
-        """The first texts."""
-        return list(dataset.examples[:count])
-
     def encode(self, stored: StoredModel, raw: Any) -> EncodedInput:
         """Encode a text, truncated at its end."""
         if is_blank(raw):
@@ -151,6 +164,78 @@ class ClassifyText(EncoderOnlyTask):
             if name == "test":
                 evaluation.figures["eval/confusion.png"] = partial(draw_confusion_matrix, confusion)
         return evaluation
+
+    def tiles(self, scores: Tree) -> list[tuple[Words, str]]:
+        """Accuracy and macro F1."""
+        test = scores.get("test", {})
+        return [(words(f"test_{key}"), f"{test[key]:.1f}") for key in ("accuracy", "macro_f1") if key in test]
+
+    def sections(self, results: RunResults) -> list[ReportSection]:
+        """The scores of each label, the confusion matrix, and the most confident mistakes."""
+        splits = {name: part for name, part in results.scores.items() if isinstance(part, dict) and "classes" in part}
+        classes = [part for name, scores in splits.items() for part in class_parts(name, scores)]
+        return [
+            section("scores", *classes),
+            figure_section(results, "eval/confusion.png", "confusion"),
+            *self.mistakes(results),
+        ]
+
+    def mistakes(self, results: RunResults) -> list[ReportSection]:
+        """The wrong predictions with the highest probabilities."""
+        wrong = [row for row in results.rows("test-predictions", 4) if row[1] != row[2] and is_number(row[3])]
+        if not wrong:
+            return []
+        header = [words(name) for name in ("source", "label", "prediction", "probability")]
+        most_confident = sorted(wrong, key=lambda row: -float(row[3]))[:SHOWN_MISTAKES]
+        return [section("mistakes", note("mistakes_note"), ReportTable(header, most_confident, text_columns=3))]
+
+    def score_lines(self, scores: Tree) -> Iterator[str | ReportTable]:
+        """A row for each label, and the scores over all labels."""
+        for name, part in scores.items():
+            if isinstance(part, dict) and "classes" in part:
+                yield from class_lines(name, part)
+        if "image" in scores:
+            yield f"image size {scores['image']['size']} x {scores['image']['size']} pixels"
+
+    def headline(self, scores: Tree) -> str:
+        """The accuracy."""
+        test = scores.get("test", {})
+        return f"accuracy {test['accuracy']:.1f} %" if "accuracy" in test else ""
+
+
+def class_parts(split: str, scores: Tree) -> tuple[ReportText, ReportTable]:
+    """The scores over all labels, and a row for each label, the most frequent first."""
+    accuracy, f1 = f"{scores['accuracy']:.1f}", f"{scores['macro_f1']:.1f}"
+    titles = [words(name) for name in ("precision", "recall", "f1")]
+    percent = [(f"{english} %", f"{chinese} %") for english, chinese in titles]
+    rows = [[label, f"{each['support']:,}", *_percentages(each)] for label, each in _by_support(scores)]
+    return (
+        ReportText(words("classes_note", accuracy=accuracy, f1=f1, split=split), is_note=False),
+        ReportTable([words("label"), words("support"), *percent], rows),
+    )
+
+
+def class_lines(split: str, scores: Tree) -> Iterator[str | ReportTable]:
+    """For the terminal: a row for each label, and the scores over all labels."""
+    common = _by_support(scores)
+    rows = [[label, f"{each['support']:,}", *_percentages(each)] for label, each in common[:CLASSES_SHOWN]]
+    yield ReportTable(["label", f"in {split}", "precision %", "recall %", "F1 %"], rows)
+    if more := len(common) - len(rows):
+        yield f"... and {more:,} more labels, in eval/scores.json"
+    yield (
+        f"{split}: accuracy {scores['accuracy']:.1f} % of {scores['examples']:,}, macro F1 {scores['macro_f1']:.1f} %"
+    )
+    if "spans" in scores:
+        yield f"{split}: F1 of spans {100 * scores['spans']['f1']:.1f} %"
+
+
+def _by_support(scores: Tree) -> list[tuple[str, Tree]]:
+    """The labels and their scores, the most frequent first."""
+    return sorted(scores["classes"].items(), key=lambda item: -item[1]["support"])
+
+
+def _percentages(scores: Tree) -> list[str]:
+    return [f"{100 * scores[key]:.1f}" for key in ("precision", "recall", "f1")]
 
 
 def evaluated_splits(splits: Splits) -> Iterator[tuple[str, Sequence[Example]]]:

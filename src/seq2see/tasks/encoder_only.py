@@ -40,7 +40,7 @@ class TaskResult:
     inputs: EncodedInput
     text: str
     log_probability: float
-    candidates: tuple[tuple[ScoredText, ...], ...]
+    candidates: tuple[tuple[ScoredText, ...], ...] = ()
     labels: tuple[str, ...] = ()
     """The best label at each position, for tasks with several labels per text."""
 
@@ -70,7 +70,11 @@ class EncoderOnlyTask(Task):
 
     @abstractmethod
     def postprocess(self, stored: StoredModel, inputs: EncodedInput, scores: Tensor, top_k: int) -> TaskResult:
-        """Convert log-probabilities (position, class) to a prediction and the `top_k` candidates at each position."""
+        """Convert `scores` (position, class) to a prediction and the `top_k` candidates at each position."""
+
+    def scores(self, logits: Tensor) -> Tensor:
+        """The scores that `postprocess` receives: here log-probabilities (position, class)."""
+        return logits.log_softmax(-1)
 
     def with_settings(self, stored: StoredModel, settings: dict[str, Any]) -> StoredModel:
         """The model with settings of a prediction that change it, which are removed from `settings`."""
@@ -218,7 +222,7 @@ def predict_all(
     for positions in _batches(inputs):
         batch = batch_of([inputs[position] for position in positions]).to(device)
         with autocast(device, precision):
-            scores = module(batch).float().log_softmax(-1).cpu()
+            scores = task.scores(module(batch).float()).cpu()
         results |= {
             position: task.postprocess(stored, inputs[position], row, top_k)
             for position, row in zip(positions, scores, strict=True)

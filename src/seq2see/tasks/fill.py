@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -28,9 +28,10 @@ from seq2see.tasks.model import ScoredText
 from seq2see.tasks.model_folder import Candidates, StoredModel
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe, TextEncoder
+from seq2see.tasks.report_parts import NamedValues, ReportSection, RunResults, Tree, Words, section, words
 from seq2see.tasks.task import BatchAt, Capture, EncodedInput, Evaluation, SplitProgress, Splits, plain
 from seq2see.tasks.teacher_forcing import BATCH_SIZE, LOSS_WINDOWS, evaluate_teacher_forced
-from seq2see.tasks.write import TextCorpus, check_running_text, text_summary
+from seq2see.tasks.write import TextCorpus, check_running_text, text_summary, token_loss_section
 from seq2see.training.objectives import MaskedToken, MaskedTokenNextSentence
 
 LOSS_WINDOW_TOKENS = 64
@@ -86,6 +87,7 @@ class Fill(EncoderOnlyTask):
     recipe: ClassVar[type[Recipe]] = FillRecipe
     views: ClassVar[tuple[str, ...]] = (*EncoderOnlyTask.views, "next-token")
     fills_masks: ClassVar[bool] = True
+    predicted_unit: ClassVar[str] = "tokens"
     default_input: ClassVar[str] = f"I have a {MASK_TEXT}"
 
     def corpus(self, paths: tuple[str, ...]) -> UserTexts:
@@ -205,6 +207,38 @@ class Fill(EncoderOnlyTask):
             _, pairs = evaluate_teacher_forced(model.module, test, positions=slice(0, 1))
             scores["next_sentence"] = {"accuracy": 100 * pairs.value, "examples": pairs.total}
         return Evaluation(scores, documents={"token_losses": masked_token_losses(model.stored, test)})
+
+    def sections(self, results: RunResults) -> list[ReportSection]:
+        """The scores, and the loss of each token of a few windows."""
+        scores = results.scores
+        rows: list[tuple[Words, Words]] = [
+            (words(name), f"{scores[part][key]:.{digits}f}")
+            for name, part, key, digits in (
+                ("masked_accuracy", "masked_tokens", "accuracy", 1),
+                ("masked_perplexity", "masked_tokens", "perplexity", 3),
+                ("next_sentence_accuracy", "next_sentence", "accuracy", 1),
+            )
+            if part in scores
+        ]
+        return [
+            section("scores", NamedValues(rows) if rows else None),
+            token_loss_section(results, "token_losses_note"),
+        ]
+
+    def score_lines(self, scores: Tree) -> Iterator[str]:
+        """Accuracy and perplexity of the masked tokens, and the accuracy of next sentence prediction."""
+        if "masked_tokens" in scores:
+            masked = scores["masked_tokens"]
+            accuracy = f"accuracy {masked['accuracy']:.1f} % of {masked['tokens']:,}"
+            yield f"masked tokens (test): {accuracy}, perplexity {masked['perplexity']:.3f}"
+        if "next_sentence" in scores:
+            pairs = scores["next_sentence"]
+            accuracy = f"accuracy {pairs['accuracy']:.1f} % of {pairs['examples']:,} pairs"
+            yield f"next sentence prediction (test): {accuracy}"
+
+    def headline(self, scores: Tree) -> str:
+        """The accuracy of the masked tokens."""
+        return f"masked accuracy {scores['masked_tokens']['accuracy']:.1f} %" if "masked_tokens" in scores else ""
 
 
 @torch.inference_mode()

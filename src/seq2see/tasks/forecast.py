@@ -31,6 +31,18 @@ from seq2see.tasks.model import Model, Output, Prediction, reject_settings
 from seq2see.tasks.model_folder import StoredModel
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.report_parts import (
+    ReportPart,
+    ReportSection,
+    ReportTable,
+    RunResults,
+    Tree,
+    Words,
+    figure_section,
+    note,
+    section,
+    words,
+)
 from seq2see.tasks.task import (
     BatchAt,
     Capture,
@@ -195,6 +207,42 @@ class Forecast(Task):
         table, figure = forecast_table(stored, values, first, forecasts)
         scores = {"series": {"values": len(parts["test"]), "horizons": list(forecasts.predictions), "rows": rows}}
         return Evaluation(scores, {"forecasts": table}, figures={"eval/forecasts.png": figure})
+
+    def sections(self, results: RunResults) -> list[ReportSection]:
+        """The errors of the model and of each baseline, and the test values with their forecasts."""
+        return [
+            section("scores", *error_parts(results.scores)),
+            figure_section(results, "eval/forecasts.png", "forecasts"),
+        ]
+
+    def score_lines(self, scores: Tree) -> Iterator[str | ReportTable]:
+        """The errors of the forecasts, by method and horizon."""
+        if series := scores.get("series"):
+            horizons = [f"{horizon} ahead" for horizon in series["horizons"]]
+            rows = [[words(f"forecast_{row['name']}")[0], *_error_cells(series, row)] for row in series["rows"]]
+            yield ReportTable(["forecast by", "context", *horizons], rows)
+            yield f"root mean squared error on {series['values']:,} test values"
+
+    def headline(self, scores: Tree) -> str:
+        """The error of the forecasts one step ahead."""
+        return f"RMSE {next(iter(scores['series']['rows'][0]['errors'].values())):.4g}" if "series" in scores else ""
+
+
+def error_parts(scores: Tree) -> list[ReportPart]:
+    """A row for the model, and one for each baseline."""
+    series = scores.get("series")
+    if not series:
+        return []
+    header: list[Words] = [words("forecast_by"), "τ"]
+    header += [words("ahead", steps=str(horizon)) for horizon in series["horizons"]]
+    rows: list[list[Words]] = [[words(f"forecast_{row['name']}"), *_error_cells(series, row)] for row in series["rows"]]
+    return [ReportTable(header, rows), note("errors_note", values=f"{series['values']:,}")]
+
+
+def _error_cells(series: Tree, row: Tree) -> list[str]:
+    """The context length of a method, and its error for each horizon."""
+    errors = [row["errors"].get(str(horizon)) for horizon in series["horizons"]]
+    return [str(row["context"]), *("" if error is None else f"{error:.4g}" for error in errors)]
 
 
 def scaled_values(stored: StoredModel, examples: Sequence[Example]) -> list[float]:

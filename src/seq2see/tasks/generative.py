@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from torch import nn
 
-from seq2see.data.examples import Example
-from seq2see.metrics.bleu import (
-    BleuTokenizer,
-    corpus_bleu,
-    corpus_bleu_tokenized,
-    corpus_chrf,
-    d2l_bleu,
-    has_moses,
-    sentence_chrf,
-)
-from seq2see.metrics.classification import sentence_accuracy
-from seq2see.metrics.edits import pronunciation_errors
 from seq2see.tasks.generation_context import GenerationContext, generation_context
-from seq2see.tasks.model import Model, Prediction
+from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import StoredModel
-from seq2see.tasks.task import DEVELOPMENT_SPLITS, Comparison, Evaluation, SplitProgress, Splits, Task, one_line
+from seq2see.tasks.report_parts import ReportSection, ReportTable, RunResults, Tree, Words
+from seq2see.tasks.task import DEVELOPMENT_SPLITS, Comparison, Evaluation, SplitProgress, Splits, Task
 from seq2see.tasks.teacher_forcing import evaluate_teacher_forced
+from seq2see.tasks.text_scores import (
+    output_table,
+    score_outputs,
+    text_headline,
+    text_score_lines,
+    text_sections,
+    text_tiles,
+)
 
-Metric = Literal["bleu", "bleu-tokenized", "chrf", "exact_match", "d2l-bleu", "pronunciation", "alignment"]
-"""The metrics of generated texts."""
 VALIDATION_STREAMS = 16
 """The number of parallel parts of the validation text for recurrent models during training, for speed."""
 
@@ -39,6 +33,7 @@ class GenerativeTask(Task):
 
     generates: ClassVar[bool] = True
     comparison: ClassVar[Comparison] = "outputs"
+    predicted_unit: ClassVar[str] = "tokens"
     views: ClassVar[tuple[str, ...]] = (*Task.views, "next-token", "decode")
 
     def open(self, stored: StoredModel, engine: Any) -> Model:
@@ -59,6 +54,22 @@ class GenerativeTask(Task):
         self, model: Model, recipe: Any, splits: Splits, on_progress: SplitProgress, settings: dict[str, Any]
     ) -> Evaluation:
         """Generate the outputs of the test splits and compute the scores."""
+
+    def tiles(self, scores: Tree) -> list[tuple[Words, str]]:
+        """The most important metrics of the test split."""
+        return text_tiles(scores)
+
+    def sections(self, results: RunResults) -> list[ReportSection]:
+        """The scores of each test split and with teacher forcing, and the best and the worst predictions."""
+        return text_sections(results)
+
+    def score_lines(self, scores: Tree) -> Iterable[str | ReportTable]:
+        """A row for each test split, and the scores with teacher forcing."""
+        return text_score_lines(scores)
+
+    def headline(self, scores: Tree) -> str:
+        """BLEU, or another metric."""
+        return text_headline(scores)
 
 
 def generate_splits(
@@ -101,51 +112,3 @@ def perplexity_scores(
 def evaluation_split(splits: Splits) -> str:
     """The split that perplexity is computed on: the test split, or the validation split if there is none."""
     return "test" if splits["test"] else "valid"
-
-
-def bleu_tokenize(references: list[str]) -> BleuTokenizer:
-    """The sacreBLEU tokenizer for these texts: `zh` for Chinese, which has no spaces between words, else `13a`."""
-    text = "".join(references[:1000])
-    chinese = sum("\u4e00" <= character <= "\u9fff" for character in text)
-    return "zh" if chinese > len(text) / 4 else "13a"
-
-
-def score_outputs(
-    metrics: Sequence[Metric],
-    references: list[str],
-    outputs: list[str],
-    all_references: Sequence[Sequence[str]] = (),
-    language: str = "en",
-) -> dict[str, Any]:
-    """Compute these metrics; a metric whose package is not installed is left out.
-
-    `all_references` are the references of each row if there can be several; `language` is that of the outputs.
-    """
-    scores: dict[str, Any] = {"pairs": len(references)}
-    if "bleu" in metrics:
-        scores["bleu"] = asdict(corpus_bleu(outputs, references, bleu_tokenize(references), all_references))
-    if "bleu-tokenized" in metrics and has_moses():
-        scores["bleu-tokenized"] = asdict(corpus_bleu_tokenized(outputs, references, language))
-    if "chrf" in metrics:
-        scores["chrf"] = asdict(corpus_chrf(outputs, references))
-    if "exact_match" in metrics:
-        rows = zip(outputs, all_references or [(each,) for each in references], strict=True)
-        matches = [output if output in each else each[0] for output, each in rows]  # any reference counts
-        scores["exact_match"] = 100 * sentence_accuracy(outputs, matches).value
-    if "d2l-bleu" in metrics:
-        pairs = zip(outputs, references, strict=True)
-        values = [d2l_bleu(output.split(), reference.split()) for output, reference in pairs]
-        scores["d2l-bleu"] = sum(values) / len(values)
-    if "pronunciation" in metrics:
-        scores["pronunciation"] = pronunciation_errors(outputs, all_references or [[each] for each in references])
-    return scores
-
-
-def output_table(examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[list[str]]:
-    """A table: source, reference, output, chrF and score of each pair."""
-    outputs, references = [each.text for each in predictions], [example.target for example in examples]
-    rows = [["source", "reference", "output", "chrf", "score"]]
-    for example, prediction, score in zip(examples, predictions, sentence_chrf(outputs, references), strict=True):
-        texts = (example.source, example.target, prediction.text)
-        rows.append([*map(one_line, texts), f"{score:.2f}", f"{prediction.score:.4f}"])
-    return rows

@@ -6,8 +6,10 @@ first unigrams, then bigrams, and so on. Counting takes seconds, so an interrupt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,13 +21,24 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.data.ngrams import NgramCounts, count_ngrams
 from seq2see.data.tokenizers.tokenizer import TokenizerSettings
-from seq2see.data.windows import TextDataset
+from seq2see.data.windows import UNITS, TextDataset
 from seq2see.decoding.settings import Decoding
+from seq2see.metrics.zipf import zipf_slope
 from seq2see.models.build import build_generative_model
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.ngram_lm import NgramDecoder, NgramSettings
 from seq2see.models.settings import ModelSettings, TextTarget
 from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.report_parts import (
+    ReportFigure,
+    ReportPart,
+    ReportSection,
+    ReportTable,
+    RunResults,
+    note,
+    section,
+    words,
+)
 from seq2see.tasks.task import CountingStep
 from seq2see.tasks.write import TextCorpus, Write
 from seq2see.training.ngram_smoothing import SMOOTHINGS, load_levels
@@ -103,6 +116,52 @@ class Ngram(Write):
         """The order and the smoothing of the model, and the size of the text."""
         counted = " tokens" if train is None else f", counted in {len(train.ids):,} {train.unit}s"
         return f"n-grams of 1 to {recipe.decoder.order}{counted}, smoothing {recipe.decoder.smoothing}"
+
+    def curves(self, results: RunResults) -> list[ReportPart]:
+        """The perplexity by order, and a row for each order."""
+        unit = UNITS.get(results.recipe["target"]["tokenizer"]["kind"], "token")
+
+        def draw(path: Path) -> None:
+            from seq2see.inspection.result_plots import draw_orders  # matplotlib only where it is used
+
+            draw_orders(results.metrics, unit, path)
+
+        titles = [words(title) for title in ("order", "kinds", "valid_perplexity", "unseen_ngrams")]
+        rows = [
+            [
+                f"{row['step']}",
+                f"{row['ngrams']:,}",
+                f"{math.exp(row['valid_loss']):.2f}",
+                f"{row['unseen_ngrams']:.1%}",
+            ]
+            for row in results.metrics
+        ]
+        figure = ReportFigure("curves.png", words("curves"), draw)
+        return [figure, ReportTable(titles, rows, text_columns=0), note("orders_note")]
+
+    def sections(self, results: RunResults) -> list[ReportSection]:
+        """The frequencies of n-grams, the scores, and the loss of each token of a few windows."""
+        return [self._frequencies(results), *super().sections(results)]
+
+    def _frequencies(self, results: RunResults) -> ReportSection:
+        """The rank-frequency plot, and the slope of each of its lines."""
+        orders: dict[str, dict[str, list[int]]] = results.documents.get("zipf", {})
+        if not orders:
+            return section("zipf")
+
+        def draw(path: Path) -> None:
+            from seq2see.inspection.result_plots import draw_zipf  # matplotlib only where it is used
+
+            draw_zipf(orders, path)
+
+        rows = []
+        for order, each in orders.items():
+            kinds, once = sum(each["frequencies"]), each["frequencies"][-1] if each["counts"][-1] == 1 else 0
+            slope = zipf_slope(each["counts"], each["frequencies"])
+            rows.append([order, f"{kinds:,}", f"{once / kinds:.1%}", "" if math.isnan(slope) else f"{slope:.2f}"])
+        titles = [words(title) for title in ("order", "kinds", "once", "slope")]
+        table = ReportTable(titles, rows, text_columns=0)
+        return section("zipf", ReportFigure("zipf.png", words("zipf"), draw), table, note("zipf_note"))
 
 
 def check_ngram_text(texts: TextDataset, order: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -28,10 +28,14 @@ class Recipe(Settings):
     """The name of the recipe, and of its run folders."""
     training: Training = Training()
 
+    model_settings: ClassVar[type[ModelSettings]] = ModelSettings
+    """The type of the settings of the model."""
+
     @property
     def model(self) -> ModelSettings:
         """The settings of the model: those of the slots source, target, encoder and decoder that the recipe has."""
-        return ModelSettings(**{slot: self.slot(slot) for slot in ModelSettings.model_fields if self.slot(slot)})
+        slots = {slot: self.slot(slot) for slot in self.model_settings.model_fields if self.slot(slot)}
+        return self.model_settings(**slots)
 
     def slot(self, name: str) -> Any:
         """The settings of a slot; None if recipes of this task have no such slot."""

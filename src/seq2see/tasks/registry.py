@@ -91,12 +91,13 @@ def recipe_from_tree(tree: dict[str, Any], location: str = "") -> Recipe:
 def config_from_tree(tree: dict[str, Any], location: str = "") -> ModelConfig:
     """Read the content of `config.json`; the task determines the types of the settings in it."""
     task = task_named(str(tree.get("task")), location)
+    model_settings = task.recipe.model_settings
     parts: dict[str, Any] = {
-        "model": read_tree(task.model_settings, tree.get("model", {}), location=location),
-        "members": tuple(read_tree(task.model_settings, each, location=location) for each in tree.get("members", ())),
+        "model": read_tree(model_settings, tree.get("model", {}), location=location),
+        "members": tuple(read_tree(model_settings, each, location=location) for each in tree.get("members", ())),
     }
     for slot in set(PREDICTION_SLOTS) & tree.keys() & task.recipe.model_fields.keys():
-        (settings_class,) = choices(task.recipe.model_fields[slot].annotation)
+        (settings_class,) = choices(task.recipe.model_fields[slot])
         parts[slot] = read_tree(settings_class, tree[slot], location=location)
     return read_tree(ModelConfig, tree | parts, location=location)
 

@@ -12,7 +12,7 @@ all outputs).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,9 @@ from torch import nn
 from seq2see.core.batch import Batch
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
+from seq2see.data.buckets import BucketSampler
 from seq2see.data.examples import Example
+from seq2see.data.pair_dataset import pad_batch
 from seq2see.data.readers.data_report import DataReport
 from seq2see.models.build import build_model
 from seq2see.models.settings import ModelSettings
@@ -33,10 +35,26 @@ from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import StoredModel
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.report_parts import (
+    NamedValues,
+    ReportFigure,
+    ReportPart,
+    ReportSection,
+    ReportTable,
+    RunResults,
+    Tree,
+    Words,
+    flat_scores,
+    note,
+    section,
+    words,
+)
 
 Splits = Mapping[str, Sequence[Example]]
 SplitProgress = Callable[[str, int], Any]
 """Receives a split, and the number of its examples processed since the last call."""
+SHOWN_ROWS = 20
+"""The number of rows of a table in the report."""
 DEVELOPMENT_SPLITS = ("train", "valid")
 """Splits without test scores, as long as there are other splits."""
 InputKind = Literal["text", "image", "video", "series"]
@@ -89,8 +107,6 @@ class Task(ABC):
     """The word of the command line, of the page and of the documentation."""
     recipe: ClassVar[type[Recipe]]
     """The type of its recipes: the settings that this task has."""
-    model_settings: ClassVar[type[ModelSettings]] = ModelSettings
-    """The type of the settings of its models."""
     input_kind: ClassVar[InputKind] = "text"
     """What a prediction is made from."""
     views: ClassVar[tuple[str, ...]] = (
@@ -116,12 +132,14 @@ class Task(ABC):
     """How two runs are compared: their outputs, decisions, perplexities or forecast errors."""
     unit: ClassVar[str] = "tok"
     """The unit of the training speed."""
+    predicted_unit: ClassVar[str] = "predictions"
+    """What the training speed counts in the report: tokens or predictions."""
 
     # --- from files to batches ---
 
-    @abstractmethod
     def corpus(self, paths: tuple[str, ...]) -> Settings:
         """The corpus of the user's own files."""
+        raise UserError(f"The task {self.name} reads no files.", hint="Leave out the files, or set the corpus.")
 
     def with_data(self, recipe: Recipe, paths: tuple[str, ...]) -> Recipe:
         """A recipe with the user's own files as its corpus."""
@@ -148,20 +166,28 @@ class Task(ABC):
     def dataset(self, recipe: Any, tokenizers: Tokenizers, examples: Sequence[Example]) -> Any:
         """Encode examples as a dataset with lengths, batches and warnings."""
 
-    @abstractmethod
     def batches(self, recipe: Any, dataset: Any, full: bool = False, capture: Capture = plain) -> BatchAt:
         """The batch of every step (the first is step 1): a function of the recipe and the data only.
 
-        With `full`, all batches of a bucket are padded to one shape, as CUDA graphs need. `capture` may replace a
-        function of tensors that runs at every step, such as augmentation, by a faster one with equal results.
+        Here they are batches of examples of similar length. With `full`, all batches of a bucket are padded to one
+        shape, as CUDA graphs need. `capture` may replace a function of tensors that runs at every step, such as
+        augmentation, by a faster one with equal results.
         """
+        buckets = BucketSampler(dataset.lengths, recipe.training.batch_tokens, recipe.training.seed)
+
+        def batch_at(step: int) -> Batch:
+            plan = buckets.batch_at(step - 1)
+            batch: Batch = dataset.batch(plan.indices)
+            return pad_batch(batch, plan.rows, plan.width) if full else batch
+
+        return batch_at
 
     def check_dataset(self, recipe: Any, dataset: Any) -> None:  # noqa: B027  # most tasks accept any size
         """Raise an error for data that are too small for training, before a run folder is created."""
 
-    @abstractmethod
     def summary(self, recipe: Any, tokenizers: Tokenizers, splits: Splits) -> str:
         """One line about the data: the sizes of splits and vocabularies."""
+        return f"{split_sizes(splits)} examples; vocabulary {len(tokenizers.source):,}"
 
     def batch_figure(self, batch: Batch, dataset: Any) -> Callable[[Path], Any] | None:
         """A function that draws the inputs of the first step; None for inputs that are no images."""
@@ -178,6 +204,10 @@ class Task(ABC):
         """The model with these settings; its weights are initialized by the caller."""
         return build_model(settings, *tokenizers.sizes)
 
+    def objective(self, recipe: Any) -> Any:
+        """The training objective: `loss` of hidden states, head and labels (see `training/objectives.py`)."""
+        return recipe.objective
+
     def describe(self, recipe: Any, module: nn.Module, train: Any = None) -> str:
         """One line about the model: its parts, and the number of its weights; or what it counts in the data."""
         kinds = [part.kind for part in (recipe.slot("encoder"), recipe.slot("decoder")) if part is not None]
@@ -192,9 +222,9 @@ class Task(ABC):
     def validate(self, module: nn.Module, valid: Any, check: Callable[[], Any]) -> tuple[float, dict[str, float]]:
         """The loss and other metrics on the validation set during training; `check` raises an error to stop."""
 
-    @abstractmethod
     def samples(self, dataset: Any, examples: Sequence[Example], count: int) -> Sequence[Example]:
         """A few validation examples for the sample tables: inputs as a user types them, and their references."""
+        return examples[:count]
 
     def sample_outputs(self, model: Any, examples: Any, should_stop: Callable[[], bool]) -> list[str]:
         """The outputs of the model for these samples."""
@@ -217,6 +247,43 @@ class Task(ABC):
     def token_context(self, model: Any, raw: Any, target: str, token_ids: Sequence[int]) -> Any:
         """The tokens so far, for the probabilities of the next (`GenerationContext`, `MaskedContext`)."""
         raise UserError("This model generates no texts.", hint="Choose a run that generates texts.")
+
+    def tiles(self, scores: Tree) -> list[tuple[Words, str]]:
+        """The most important scores at the beginning of the report: names and values."""
+        return []
+
+    def curves(self, results: RunResults) -> list[ReportPart]:
+        """The training curves in the report."""
+        clip, unit = results.recipe["training"].get("max_grad_norm", 0.0), self.predicted_unit
+
+        def draw(path: Path) -> None:
+            from seq2see.inspection.result_plots import draw_curves  # matplotlib only where it is used
+
+            draw_curves(results.metrics, results.timing, path, clip, unit)
+
+        return [ReportFigure("curves.png", words("curves"), draw), note("curves_note")]
+
+    def sections(self, results: RunResults) -> list[ReportSection]:
+        """The sections of the report about the evaluation: here all numbers, figures and tables."""
+        values = [(name, f"{value:,.6g}") for name, value in flat_scores(results.scores).items()]
+        figures = [path for path in sorted(results.figures) if path.startswith(("eval/", "attention/"))]
+        tables = {name: rows for name, rows in results.tables.items() if len(rows) > 1}
+        return [
+            section("scores", NamedValues(values) if values else None),
+            *(ReportSection(Path(path).stem, Path(path).stem, [ReportFigure(path, path)]) for path in figures),
+            *(
+                ReportSection(f"table-{name}", name, [ReportTable(rows[0], rows[1 : SHOWN_ROWS + 1], len(rows[0]))])
+                for name, rows in tables.items()
+            ),
+        ]
+
+    def score_lines(self, scores: Tree) -> Iterable[str | ReportTable]:
+        """The scores on the terminal: here a line for each number."""
+        return [f"{name.replace('.', ': ', 1)} {value:,.6g}" for name, value in flat_scores(scores).items()]
+
+    def headline(self, scores: Tree) -> str:
+        """The score in the list of runs; empty if there is none."""
+        return next(iter(self.score_lines(scores)), "")  # type: ignore[return-value]  # here they are lines
 
     def decisions(self, truth: str, prediction: str) -> list[tuple[str, str]]:
         """(truth, prediction) of each decision of a row of a table of predictions."""

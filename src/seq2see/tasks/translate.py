@@ -31,13 +31,15 @@ from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.alignment_figure import alignment_figure
-from seq2see.tasks.generative import GenerativeTask, Metric, evaluation_split, generate_splits, perplexity_scores
+from seq2see.tasks.generative import GenerativeTask, evaluation_split, generate_splits, perplexity_scores
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import StoredModel
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe, TextEncoder
+from seq2see.tasks.report_parts import ReportSection, RunResults, figure_section
 from seq2see.tasks.task import BatchAt, Capture, Evaluation, SplitProgress, Splits, plain, split_sizes
 from seq2see.tasks.teacher_forcing import collect_attention
+from seq2see.tasks.text_scores import Metric
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
 
@@ -128,10 +130,6 @@ class Translate(GenerativeTask):
         """The unit of the examples of a batch, and the names of some of them, for an error message."""
         return "pairs", super().describe_examples(dataset, examples, indices)[1]
 
-    def samples(self, dataset: PairDataset, examples: Sequence[Example], count: int) -> Sequence[Example]:
-        """The first pairs."""
-        return examples[:count]
-
     def sample_outputs(self, model: Model, examples: Sequence[Example], should_stop: Callable[[], bool]) -> list[str]:
         """Greedy translations."""
         limits = make_limits(model.config.decoding, should_stop)
@@ -162,6 +160,10 @@ class Translate(GenerativeTask):
             figure = self._alignment_figure(model, recipe, splits["test"], selection)
             evaluation.figures |= {"attention/alignment.png": figure} if figure else {}
         return evaluation
+
+    def sections(self, results: RunResults) -> list[ReportSection]:
+        """The scores, the best and the worst predictions, and the attention."""
+        return [*super().sections(results), figure_section(results, "attention/alignment.png", "attention")]
 
     def _alignment_figure(
         self, model: Model, recipe: TranslateRecipe, examples: Sequence[Example], selection: HeadSelection | None

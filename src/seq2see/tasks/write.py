@@ -27,6 +27,7 @@ from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import StoredModel
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.report_parts import ColoredTokens, ReportSection, RunResults, note, section
 from seq2see.tasks.task import BatchAt, Capture, Comparison, Evaluation, SplitProgress, Splits, plain, split_sizes
 from seq2see.tasks.teacher_forcing import batch_count, token_losses
 from seq2see.training.objectives import NextToken
@@ -145,6 +146,17 @@ class Write(GenerativeTask):
         count = test.characters // batch_count(model.module, test)  # characters per batch
         scores = perplexity_scores(model.module, test, split, lambda: on_progress(split, count), test.unknown_rate)
         return Evaluation(scores, documents={"token_losses": token_losses(model.module, test)})
+
+    def sections(self, results: RunResults) -> list[ReportSection]:
+        """The scores, and the loss of each token of a few windows."""
+        return [*super().sections(results), token_loss_section(results, "generated_token_losses_note")]
+
+
+def token_loss_section(results: RunResults, explanation: str) -> ReportSection:
+    """A few windows with each token colored by its loss."""
+    if "token_losses" not in results.documents:
+        return section("token_losses")
+    return section("token_losses", note(explanation), ColoredTokens(results.documents["token_losses"]))
 
 
 def text_summary(tokenizers: Tokenizers, splits: Splits) -> str:

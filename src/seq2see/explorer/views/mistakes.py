@@ -24,7 +24,7 @@ from seq2see.runs.evaluated_rows import (
     splits,
     table_kind,
 )
-from seq2see.runs.report_examples import diff_parts
+from seq2see.runs.report_drawing import diff_parts
 from seq2see.runs.run_folder import RunFolder
 from seq2see.tasks.model import Model
 

@@ -5,7 +5,7 @@ import { IMPORT_FIND_RUN, inputCode } from "./input_code.js";
 
 const IMPORT_READ_METRICS = "from seq2see.training.metrics_logger import read_metrics";
 const IMPORT_MOVING_AVERAGE = "from seq2see.inspection.result_plots import moving_average";
-const IMPORT_READ_TABLE = "from seq2see.runs.report_examples import read_table";
+const IMPORT_READ_TABLE = "from seq2see.runs.run_folder import read_table";
 
 /** The curves of some runs: `curves[run, metric]`, pairs of step and value; and the `smoothed` loss of the first run. */
 export function curvesCode(runs, metrics, smoothing) {
