@@ -169,6 +169,7 @@ def test_results_of_another_source_tree_stand_beside_the_stored_ones(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(400)  # the first prediction on a machine compiles C++ code
 def test_the_commands_are_measured_on_the_source_of_today():
     calls = walk.measure_commands(walk.ROOT)
     counts = {title: walk.count(each) for title, each in calls.items()}
