@@ -20,9 +20,15 @@ _PUBLIC = {
     "recipe": "seq2see.recipes.registry",
     "Recipe": "seq2see.tasks.recipe",
     "UserError": "seq2see.core.errors",
+    "register_encoder": "seq2see.models.build",
+    "register_metric": "seq2see.tasks.text_scores",
     "register_task": "seq2see.tasks.registry",
+    "register_tokenizer": "seq2see.data.tokenizers.tokenizer",
 }
-__all__ = ["Recipe", "UserError", "__version__", "load", "recipe", "register_task", "train"]
+__all__ = [
+    "Recipe", "UserError", "__version__", "load", "recipe", "register_encoder", "register_metric", "register_task",
+    "register_tokenizer", "train",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

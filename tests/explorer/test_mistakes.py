@@ -47,6 +47,7 @@ class Letters:
         return "".join(" ab"[number] for number in ids)
 
 
+TEXT, RUNNING = model_of("translate"), model_of("write")
 LABEL, TAG = model_of("classify-text", "neg", "pos"), model_of("tag", "NOUN", "PRON", "VERB")
 
 
@@ -70,7 +71,7 @@ def test_the_test_split_comes_first(run):
 
 
 def test_of_equally_bad_answers_the_most_confident_are_the_worst(run):
-    rows = evaluated_rows(run, LABEL, "test")
+    rows = evaluated_rows(run, TEXT, "test")
     assert numbers(rows, "worst") == [1, 2, 0]
     assert numbers(rows, "best") == [0, 1, 2]
     assert numbers(rows, "least-confident") == [2, 1, 0]
@@ -78,10 +79,10 @@ def test_of_equally_bad_answers_the_most_confident_are_the_worst(run):
 
 
 def test_differences_are_marked(run):
-    row = row_fields(evaluated_rows(run, LABEL, "test")[1])
+    row = row_fields(evaluated_rows(run, TEXT, "test")[1])
     assert [part for part in row["answer"] if part[1]] == [("had", True), ("pens", True)]
     assert not row["correct"]
-    assert row_fields(evaluated_rows(run, LABEL, "test")[0])["correct"]
+    assert row_fields(evaluated_rows(run, TEXT, "test")[0])["correct"]
 
 
 def test_a_cell_of_the_confusion_matrix_has_the_counted_number_of_rows(run):
@@ -101,13 +102,13 @@ def test_tags_are_counted_word_by_word(run):
 
 
 def test_a_search_covers_texts_references_and_answers(run):
-    rows = evaluated_rows(run, LABEL, "test")
+    rows = evaluated_rows(run, TEXT, "test")
     assert [row.number for row in filter_rows(rows, LABEL, None, "HAD")] == [1]
     assert [row.number for row in filter_rows(rows, LABEL, None, "他")] == [2]
 
 
 def test_running_text_has_the_loss_of_each_token(run):
-    (row,) = evaluated_rows(run, LABEL, "token_losses")
+    (row,) = evaluated_rows(run, RUNNING, "token_losses")
     assert (row.text, row.quality, row.losses) == ("a b", -3.0, (1.0, 2.0, 6.0))
 
 

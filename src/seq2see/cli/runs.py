@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from seq2see.runs.run_folder import RunFolder
+
 
 def runs() -> None:
     """List the runs under runs/."""
     from rich.console import Console
     from rich.table import Table
 
-    from seq2see.runs.run_folder import all_runs, read_scores
-    from seq2see.tasks.registry import task_of
+    from seq2see.runs.run_folder import all_runs
     from seq2see.training.metrics_logger import read_metrics
 
     folders = all_runs()
@@ -20,9 +24,22 @@ def runs() -> None:
     for title in ("run", "recipe", "step", "state", "test score"):
         table.add_column(title, overflow="fold", no_wrap=title == "run")  # names are not truncated
     for run in folders:
-        metrics, recipe = read_metrics(run.metrics), run.recipe()
+        metrics, (name, score) = read_metrics(run.metrics), _name_and_score(run)
         table.add_row(
-            str(run), recipe.name, f"{metrics[-1]['step']:,}" if metrics else "0",
-            "finished" if run.finished else "unfinished", task_of(recipe).headline(read_scores(run)),
+            str(run), name, f"{metrics[-1]['step']:,}" if metrics else "0",
+            "finished" if run.finished else "unfinished", score,
         )  # fmt: skip
     Console().print(table)
+
+
+def _name_and_score(run: RunFolder) -> tuple[str, str]:
+    """The name of the recipe and the most important score; of a task that is not registered neither is known."""
+    from seq2see.core.errors import UserError
+    from seq2see.runs.run_folder import read_scores
+    from seq2see.tasks.registry import task_of
+
+    try:
+        recipe = run.recipe()
+    except UserError:
+        return "?", ""
+    return recipe.name, task_of(recipe).headline(read_scores(run))

@@ -22,7 +22,7 @@ def describe_run(run: OpenRun) -> dict[str, Any]:
         "name": run.name,
         "load_name": run.load_name or run.name,
         "recipe": run.recipe.name if run.folder else run.config.name,
-        "family": family_of(run),
+        "family": run.task.family(settings),
         "task": run.task.name,
         "encoder": settings.encoder.kind if settings.encoder else None,
         "decoder": settings.decoder.kind if settings.decoder else None,
@@ -33,22 +33,6 @@ def describe_run(run: OpenRun) -> dict[str, Any]:
         "languages": languages_of(run),
         "example": first_example(run),
     }
-
-
-def family_of(run: OpenRun) -> str:
-    """The common name of this kind of model."""
-    settings = run.settings
-    if settings.encoder is None:
-        assert settings.decoder is not None
-        return "gpt" if settings.decoder.kind == "transformer" else settings.decoder.kind
-    if run.task.input_kind in ("image", "video"):
-        if run.task.generates:
-            return "video" if run.task.input_kind == "video" else "caption"
-        return "vit" if settings.encoder.kind == "transformer" else settings.encoder.kind
-    if settings.decoder is None:
-        return "bert" if settings.encoder.kind == "transformer" else settings.encoder.kind
-    kinds = {settings.encoder.kind, settings.decoder.kind}
-    return "recurrent" if "recurrent" in kinds else settings.decoder.kind
 
 
 def capabilities_of(run: OpenRun) -> list[str]:

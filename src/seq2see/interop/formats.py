@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seq2see.core.errors import UserError, unknown_name
-from seq2see.data.tokenizers.tokenizer import EOS
+from seq2see.data.tokenizers.tokenizer import EOS, SplitTokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.ctranslate2 import translate_options, write_ct2
 from seq2see.interop.exportable import ExportableModel
@@ -177,8 +177,21 @@ def _onnx_notes(stored: ExportableModel) -> list[str]:
     return ["model.json lists inputs and outputs of decoder_step.onnx; docs/export.md has the decoding loop around it."]
 
 
+def _checked(write: Callable[[ExportableModel, Path], None]) -> Callable[[ExportableModel, Path], None]:
+    """The function that writes a format, which first refuses a tokenizer that other libraries do not have."""
+
+    def checked(stored: ExportableModel, folder: Path) -> None:
+        for tokenizer in (stored.tokenizers.source, stored.tokenizers.target):
+            if isinstance(tokenizer, SplitTokenizer):
+                message = f"The tokenizer '{tokenizer.kind}' is your own, and other libraries do not have it."
+                raise UserError(message, hint="Export a model with a built-in tokenizer.")
+        write(stored, folder)
+
+    return checked
+
+
 FORMATS = {
-    "ct2": ExportFormat(write_ct2, _ct2_example, _ct2_notes),
-    "hf": ExportFormat(_write_hf, _hf_example, _hf_notes),
-    "onnx": ExportFormat(_write_onnx, _onnx_example, _onnx_notes),
+    "ct2": ExportFormat(_checked(write_ct2), _ct2_example, _ct2_notes),
+    "hf": ExportFormat(_checked(_write_hf), _hf_example, _hf_notes),
+    "onnx": ExportFormat(_checked(_write_onnx), _onnx_example, _onnx_notes),
 }

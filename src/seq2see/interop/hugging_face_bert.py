@@ -291,7 +291,10 @@ def bert_layout(settings: ModelSettings) -> str:
             raise unsupported(
                 ENGINE, f"{path}={setting_text(value)}", f"it is {' or '.join(map(setting_text, values))} in BERT", hint
             )
-    return next(name for name, target in ARCHITECTURES.items() if type(settings.target) is target)
+    architecture = next((name for name, target in ARCHITECTURES.items() if type(settings.target) is target), None)
+    if architecture is None:
+        raise unsupported(ENGINE, f"target.kind={settings.target.kind}", "there is no layout for it")
+    return architecture
 
 
 def write_bert(stored: ExportableModel, folder: Path) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 from torch import nn
 
+from seq2see.core.errors import UserError
 from seq2see.core.seeds import seed_torch
+from seq2see.core.settings import Settings
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
 from seq2see.layers.initialization import initialize
 from seq2see.layers.norms import EPSILON
@@ -48,9 +50,9 @@ from seq2see.models.recurrent import (
 from seq2see.models.resnet_encoder import ResNetEncoder, ResNetSettings
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import (
+    OWN_ENCODERS,
     BertEmbeddingSettings,
     EmbeddingTarget,
-    EncoderSettings,
     ImageLabel,
     Label,
     MaskedTokensNSPTarget,
@@ -73,7 +75,7 @@ from seq2see.models.video import VideoEmbedding
 from seq2see.models.vit import ImageEmbedding, ViT
 
 # Self-attention of a Transformer applies those position encodings that are not added to the embeddings.
-ENCODERS: dict[type, Callable[[Any, str], nn.Module]] = {
+ENCODERS: dict[type[Settings], Callable[[Any, str], nn.Module]] = {
     TransformerSettings: TransformerEncoder,
     RecurrentEncoderSettings: lambda settings, positions: RecurrentEncoder.from_settings(settings),
     GatedCNNSettings: lambda settings, positions: GatedCNN.from_settings(settings),
@@ -121,6 +123,29 @@ def build_model(settings: ModelSettings, source_size: int, target_size: int) -> 
     return build(settings, source_size, target_size)
 
 
+def register_encoder(settings: type[Settings], build: Callable[[Any], nn.Module]) -> None:
+    """Add an encoder: the class of its settings, and a function that builds it from them.
+
+    Recipes select it by the `kind` of its settings, which also have the fields `width` and `dropout`. The module maps
+    the embedded input, `Sequences` of vectors, to an `EncoderOutput`.
+    """
+    fields = settings.model_fields
+    missing = [name for name in ("kind", "width", "dropout") if name not in fields]
+    if missing:
+        raise UserError(f"The settings of an encoder need the field '{missing[0]}'.", location=settings.__name__)
+    kind = fields["kind"].default
+    if any(kind == cls.model_fields["kind"].default for cls in (*ENCODERS, *OWN_ENCODERS) if cls is not settings):
+        raise UserError(f"There is already an encoder '{kind}'.", hint="Give your encoder another kind.")
+    OWN_ENCODERS[settings] = build
+
+
+def _encoder(settings: Any, positions: str) -> nn.Module:
+    """The encoder of these settings; `positions` is the position encoding of its input."""
+    if type(settings) in OWN_ENCODERS:
+        return OWN_ENCODERS[type(settings)](settings)
+    return ENCODERS[type(settings)](settings, positions)
+
+
 def _series(settings: ModelSettings) -> LanguageModel:
     """An autoregressive model of values; Transformer blocks have rotary positions."""
     decoder: Any = settings.decoder
@@ -147,7 +172,7 @@ def build_encoder(settings: ModelSettings, source_size: int) -> tuple[nn.Module,
         source = NgramEmbedding(options.buckets, encoder.width, options.max_n, options.word_dropout, encoder.dropout)
     else:
         source = _token_embedding(side, nn.Embedding(source_size, encoder.width), encoder.dropout, _norm_eps(encoder))
-    return source, ENCODERS[type(encoder)](encoder, side.embedding.positions)
+    return source, _encoder(encoder, side.embedding.positions)
 
 
 def build_generative_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:
@@ -171,7 +196,7 @@ def build_generative_model(settings: ModelSettings, source_size: int, target_siz
         source = _token_embedding(settings.source_text, source_table, encoder.dropout)
     return Seq2Seq(
         source=source,
-        encoder=ENCODERS[type(encoder)](encoder, settings.source.embedding.positions),
+        encoder=_encoder(encoder, settings.source.embedding.positions),
         target=target,
         decoder=DECODERS[type(decoder)](decoder, encoder.width, text.embedding.positions),
         head=head,
@@ -186,7 +211,7 @@ def fresh_model(settings: ModelSettings, sizes: tuple[int, int], init: str, seed
     return model
 
 
-def _head_transform(encoder: EncoderSettings) -> PredictionHeadTransform:
+def _head_transform(encoder: Any) -> PredictionHeadTransform:
     """BERT's prediction head transform, with the activation and the epsilon of the blocks, if they have any."""
     activation = encoder.activation if isinstance(encoder, TransformerSettings) else ""
     return PredictionHeadTransform(
@@ -194,7 +219,7 @@ def _head_transform(encoder: EncoderSettings) -> PredictionHeadTransform:
     )
 
 
-def _norm_eps(encoder: EncoderSettings) -> float:
+def _norm_eps(encoder: Any) -> float:
     return encoder.norm_eps if isinstance(encoder, TransformerSettings) else EPSILON
 
 
@@ -208,9 +233,7 @@ def _token_embedding(text: Text, table: nn.Embedding, dropout: float, eps: float
     return TOKEN_EMBEDDINGS[embedding.scale](table, positions, dropout)
 
 
-def _image_embedding(
-    settings: ModelSettings, image: ImageSource, encoder: EncoderSettings
-) -> ImageEmbedding | VideoEmbedding:
+def _image_embedding(settings: ModelSettings, image: ImageSource, encoder: Any) -> ImageEmbedding | VideoEmbedding:
     """The embedding of an image or a video as a sequence, with the prefix tokens that the pooling needs."""
     options, width = image.embedding, encoder.input_width if isinstance(encoder, ResNetSettings) else encoder.width
     grid = (image.image_size // options.size, image.image_size // options.size)

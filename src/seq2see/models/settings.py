@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, model_validator
+from torch import nn
 
-from seq2see.core.settings import Settings, default_kind
+from seq2see.core.settings import OpenKinds, Settings, default_kind
 from seq2see.data.tokenizers.tokenizer import BPE, TokenizerSettings
 from seq2see.models.convolutional import GatedCNNSettings, TextCNNSettings
 from seq2see.models.image_settings import PATCH_STRIDE_SETTING, ImageSource, VideoSource
@@ -17,9 +19,12 @@ from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderS
 from seq2see.models.resnet_encoder import ResNetSettings
 from seq2see.models.transformer import TransformerSettings
 
+OWN_ENCODERS: dict[type[Settings], Callable[[Any], nn.Module]] = {}
+"""The encoders of `register_encoder`: from settings to module."""
 EncoderSettings = Annotated[
     TransformerSettings | RecurrentEncoderSettings | GatedCNNSettings | TextCNNSettings | ResNetSettings,
     Field(discriminator="kind"),
+    OpenKinds(OWN_ENCODERS),
 ]
 DecoderSettings = Annotated[
     TransformerSettings | RecurrentDecoderSettings | MLPDecoderSettings | NgramSettings,

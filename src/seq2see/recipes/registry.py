@@ -8,7 +8,7 @@ from pathlib import Path
 from seq2see.core.errors import UserError, missing_file, unknown_name
 from seq2see.recipes import images, language_models, pocket, series, text_encoders, translation
 from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import read_recipe
+from seq2see.tasks.registry import default_recipe, own_tasks, read_recipe
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "translate": translation.translate,
@@ -105,6 +105,8 @@ def recipe(name: str | Path) -> Recipe:
     if text not in RECIPES and "ensemble" in text:
         hint = "An ensemble is not trained, but made of finished runs: `seq2see ensemble RUN RUN`."
         raise UserError(f"There is no recipe '{text}'.", hint=hint)
+    if text in own_tasks():
+        return default_recipe(text)
     if text not in RECIPES:
-        raise unknown_name("recipe", text, RECIPES)
+        raise unknown_name("recipe", text, [*RECIPES, *own_tasks()])
     return RECIPES[text]()

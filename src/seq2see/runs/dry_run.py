@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 
-from seq2see.core.batch import Batch, Images
 from seq2see.runs.prepare import prepare
 from seq2see.runs.train import batches, count_weights, new_trainer
-from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.registry import task_of
 
@@ -34,30 +32,11 @@ def dry_run(recipe: Recipe, log: Callable[[str], None]) -> None:
     inputs = {"source": batch.source, "target": batch.target}
     shapes = [f"{name} {tuple(each.values.shape)}" for name, each in inputs.items() if each is not None]
     log(f"batch  {', '.join(shapes)}; first row:")
-    for line in _first_row(batch, prepared.tokenizers):
-        log(f"  {line}")
+    for name, values in task.first_row(batch, prepared.tokenizers):
+        log(f"  {name:<15}{values}")
     trainer.train_step(batch)
     start = time.monotonic()
     for step in range(2, 2 + TIMED_STEPS):
         trainer.train_step(batch_at(step))
     seconds = (time.monotonic() - start) / TIMED_STEPS
     log(f"time   about {seconds * recipe.training.steps / 60:.1f} minutes for {recipe.training.steps:,} steps here")
-
-
-def _first_row(batch: Batch, tokenizers: Tokenizers) -> Iterator[str]:
-    """The inputs and the labels of one example."""
-    if isinstance(batch.source, Images):
-        *frames, channels, height, width = batch.source.values[0].shape
-        video = f"{frames[0]} frames of " if frames else ""
-        yield f"image          {video}{height} x {width} pixels, {channels} channels"
-    elif batch.source is not None:
-        ids = batch.source.values[0, : int(batch.source.lengths[0])]
-        yield f"source         {' '.join(tokenizers.source.tokens(ids.tolist()))}"
-    if batch.target is None:
-        labels = batch.labels[0][batch.label_mask[0]].tolist()
-        names = [tokenizers.labels[each] for each in labels] if tokenizers.labels else tokenizers.target.tokens(labels)
-        yield f"labels         {' '.join(names)}"
-        return
-    length = int(batch.target.lengths[0])
-    yield f"decoder input  {' '.join(tokenizers.target.tokens(batch.target.values[0, :length].tolist()))}"
-    yield f"labels         {' '.join(tokenizers.target.tokens(batch.labels[0, :length].tolist()))}"

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from seq2see.core.batch import Batch, Images, Sequences
 from seq2see.core.devices import pick_device
+from seq2see.core.settings import OpenKinds
 from seq2see.data.augmentation import Augmentation
 from seq2see.data.catalogue.catalogue import CatalogueImages
 from seq2see.data.examples import Example, ImageExamples
@@ -29,12 +30,13 @@ from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.settings import Decoding
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
-from seq2see.models.settings import TextTarget
+from seq2see.models.settings import OWN_ENCODERS, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.classify_image import (
     IMAGE_VIEWS,
     encode_image,
     image_batches,
+    image_size_text,
     named_image_batch,
     user_images,
     with_evaluation_size,
@@ -75,7 +77,9 @@ class CaptionRecipe(Recipe):
     """The source of the examples."""
     source: ImageSource = ImageSource()
     target: TextTarget = TextTarget()
-    encoder: Annotated[TransformerSettings | RecurrentEncoderSettings, Field(discriminator="kind")]
+    encoder: Annotated[
+        TransformerSettings | RecurrentEncoderSettings, Field(discriminator="kind"), OpenKinds(OWN_ENCODERS)
+    ]
     """The encoder of the image."""
     decoder: CaptionDecoder
     """The decoder of the text."""
@@ -131,6 +135,10 @@ class Caption(GenerativeTask):
     attention_name: ClassVar[str] = "regions"
     """The name of the figure of the attention."""
 
+    def family(self, settings: ModelSettings) -> str:
+        """A captioning model."""
+        return "caption"
+
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own images with captions: a list of files and captions, or a folder that contains one."""
         return user_images(paths, UserCaptionedImages)
@@ -162,6 +170,10 @@ class Caption(GenerativeTask):
         """The number of images, their size, and the size of the vocabulary."""
         size = recipe.source.image_size
         return f"{split_sizes(splits)} images of {size} x {size}; vocabulary {tokenizers.sizes[1]:,}"
+
+    def first_input(self, batch: Batch, tokenizers: Tokenizers) -> tuple[str, str]:
+        """The size of an image, or the number of frames of a video and their size."""
+        return "image", image_size_text(batch)
 
     def batch_figure(self, batch: Batch, dataset: Any) -> Callable[[Path], Any]:
         """A function that draws the images of the first step."""
@@ -213,6 +225,10 @@ class CaptionVideo(Caption):
     input_kind: ClassVar[InputKind] = "video"
     views: ClassVar[tuple[str, ...]] = tuple(view for view in Caption.views if view != "positions")
     attention_name: ClassVar[str] = "frames"
+
+    def family(self, settings: ModelSettings) -> str:
+        """A captioning model of videos."""
+        return "video"
 
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own videos with captions: a list of animated images or folders of frames, and their captions."""

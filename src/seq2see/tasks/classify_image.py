@@ -16,9 +16,10 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from seq2see.core.batch import Batch
+from seq2see.core.batch import Batch, Images
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
+from seq2see.core.settings import OpenKinds
 from seq2see.data.augmentation import Augmentation
 from seq2see.data.catalogue.catalogue import CatalogueImages
 from seq2see.data.examples import Example, ImageExamples
@@ -29,7 +30,7 @@ from seq2see.data.readers.user_images import CaptionedImages, UserImages
 from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.resnet_encoder import ResNetSettings
-from seq2see.models.settings import ImageLabel, ModelSettings
+from seq2see.models.settings import OWN_ENCODERS, ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.classify_text import (
     ClassifyText,
@@ -72,7 +73,7 @@ class ClassifyImageRecipe(EncoderOnlyRecipe):
     """The source of the examples."""
     source: ImageSource = ImageSource()
     target: ImageLabel = ImageLabel()
-    encoder: Annotated[TransformerSettings | ResNetSettings, Field(discriminator="kind")]
+    encoder: Annotated[TransformerSettings | ResNetSettings, Field(discriminator="kind"), OpenKinds(OWN_ENCODERS)]
     """The encoder of the image."""
     augmentation: Augmentation | None = None
 
@@ -86,6 +87,11 @@ class ClassifyImage(ClassifyText):
     unit: ClassVar[str] = "images"
     views: ClassVar[tuple[str, ...]] = IMAGE_VIEWS
     fixed_order: ClassVar[str] = "The tokens of this model cannot be reordered."
+
+    def family(self, settings: ModelSettings) -> str:
+        """A Vision Transformer, or the kind of another encoder."""
+        assert settings.encoder is not None
+        return "vit" if settings.encoder.kind == "transformer" else settings.encoder.kind
 
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own images: a folder with one folder for each class, or a list."""
@@ -123,6 +129,10 @@ class ClassifyImage(ClassifyText):
         """The number of images, their size, and the number of labels."""
         size = recipe.source.image_size
         return f"{split_sizes(splits)} images of {size} x {size}; labels {tokenizers.sizes[1]:,}"
+
+    def first_input(self, batch: Batch, tokenizers: Tokenizers) -> tuple[str, str]:
+        """The size of an image, or the number of frames of a video and their size."""
+        return "image", image_size_text(batch)
 
     def batch_figure(self, batch: Batch, dataset: Any) -> Callable[[Path], Any]:
         """A function that draws the images of the first step."""
@@ -184,6 +194,14 @@ class ClassifyImage(ClassifyText):
         if "eval/mistakes.png" in results.figures:
             return [figure_section(results, "eval/mistakes.png", "mistakes", "worst_images")]
         return super().mistakes(results)
+
+
+def image_size_text(batch: Batch) -> str:
+    """The size of the images of a batch, or the number of frames of its videos and their size."""
+    assert isinstance(batch.source, Images)
+    *frames, channels, height, width = batch.source.values[0].shape
+    video = f"{frames[0]} frames of " if frames else ""
+    return f"{video}{height} x {width} pixels, {channels} channels"
 
 
 def image_batches(recipe: Any, images: ImageDataset, capture: Capture) -> BatchAt:

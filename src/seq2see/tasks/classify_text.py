@@ -44,7 +44,9 @@ from seq2see.tasks.task import (
     BatchAt,
     Capture,
     EncodedInput,
+    EvaluatedRow,
     Evaluation,
+    RowKind,
     SplitProgress,
     Splits,
     one_line,
@@ -97,6 +99,7 @@ class ClassifyText(EncoderOnlyTask):
 
     name: ClassVar[str] = "classify-text"
     recipe: ClassVar[type[Recipe]] = ClassifyTextRecipe
+    row_kind: ClassVar[RowKind] = "labels"
 
     def corpus(self, paths: tuple[str, ...]) -> UserLabeledTexts:
         """The user's own texts with labels: one table, or two files aligned by line."""
@@ -164,6 +167,12 @@ class ClassifyText(EncoderOnlyTask):
             if name == "test":
                 evaluation.figures["eval/confusion.png"] = partial(draw_confusion_matrix, confusion)
         return evaluation
+
+    def evaluated_row(self, number: int, cells: Sequence[str]) -> EvaluatedRow:
+        """A row of text, label, prediction and probability."""
+        text, label, predicted, probability = cells
+        correct = [truth == prediction for truth, prediction in self.decisions(label, predicted)]
+        return EvaluatedRow(number, text, label, predicted, sum(correct) / len(correct), float(probability))
 
     def tiles(self, scores: Tree) -> list[tuple[Words, str]]:
         """Accuracy and macro F1."""

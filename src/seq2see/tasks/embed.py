@@ -69,6 +69,7 @@ class EmbedImage(Embed):
     recipe: ClassVar[type[Recipe]] = EmbedImageRecipe
     input_kind: ClassVar[InputKind] = "image"
     views: ClassVar[tuple[str, ...]] = tuple(view for view in ClassifyImage.views if view != "compare")
+    family = ClassifyImage.family
     encode = ClassifyImage.encode
     named_batch = ClassifyImage.named_batch
     with_settings = ClassifyImage.with_settings

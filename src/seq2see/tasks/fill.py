@@ -29,9 +29,19 @@ from seq2see.tasks.model_folder import Candidates, StoredModel
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe, TextEncoder
 from seq2see.tasks.report_parts import NamedValues, ReportSection, RunResults, Tree, Words, section, words
-from seq2see.tasks.task import BatchAt, Capture, EncodedInput, Evaluation, SplitProgress, Splits, plain
+from seq2see.tasks.task import (
+    BatchAt,
+    Capture,
+    EncodedInput,
+    EvaluatedRow,
+    Evaluation,
+    RowKind,
+    SplitProgress,
+    Splits,
+    plain,
+)
 from seq2see.tasks.teacher_forcing import BATCH_SIZE, LOSS_WINDOWS, evaluate_teacher_forced
-from seq2see.tasks.write import TextCorpus, check_running_text, text_summary, token_loss_section
+from seq2see.tasks.write import TextCorpus, check_running_text, text_summary, token_loss_rows, token_loss_section
 from seq2see.training.objectives import MaskedToken, MaskedTokenNextSentence
 
 LOSS_WINDOW_TOKENS = 64
@@ -87,6 +97,7 @@ class Fill(EncoderOnlyTask):
     recipe: ClassVar[type[Recipe]] = FillRecipe
     views: ClassVar[tuple[str, ...]] = (*EncoderOnlyTask.views, "next-token")
     fills_masks: ClassVar[bool] = True
+    row_kind: ClassVar[RowKind] = "token_losses"
     predicted_unit: ClassVar[str] = "tokens"
     default_input: ClassVar[str] = f"I have a {MASK_TEXT}"
 
@@ -207,6 +218,10 @@ class Fill(EncoderOnlyTask):
             _, pairs = evaluate_teacher_forced(model.module, test, positions=slice(0, 1))
             scores["next_sentence"] = {"accuracy": 100 * pairs.value, "examples": pairs.total}
         return Evaluation(scores, documents={"token_losses": masked_token_losses(model.stored, test)})
+
+    def evaluated_rows(self, model: Any, rows: Any) -> list[EvaluatedRow]:
+        """A row for each window, with the loss of each token."""
+        return token_loss_rows(rows, model.tokenizers.source)
 
     def sections(self, results: RunResults) -> list[ReportSection]:
         """The scores, and the loss of each token of a few windows."""

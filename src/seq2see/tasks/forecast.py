@@ -47,8 +47,10 @@ from seq2see.tasks.task import (
     BatchAt,
     Capture,
     Comparison,
+    EvaluatedRow,
     Evaluation,
     InputKind,
+    RowKind,
     SplitProgress,
     Splits,
     Task,
@@ -116,6 +118,7 @@ class Forecast(Task):
     fixed_order: ClassVar[str] = "The tokens of this model cannot be reordered."
     default_input: ClassVar[str] = " ".join(f"{math.sin(time / 4):.3f}" for time in range(64))
     comparison: ClassVar[Comparison] = "errors"
+    row_kind: ClassVar[RowKind] = "forecasts"
 
     def corpus(self, paths: tuple[str, ...]) -> UserSeries:
         """The user's own tables of numbers."""
@@ -207,6 +210,16 @@ class Forecast(Task):
         table, figure = forecast_table(stored, values, first, forecasts)
         scores = {"series": {"values": len(parts["test"]), "horizons": list(forecasts.predictions), "rows": rows}}
         return Evaluation(scores, {"forecasts": table}, figures={"eval/forecasts.png": figure})
+
+    def evaluated_rows(self, model: Any, rows: Any) -> list[EvaluatedRow]:
+        """The values that were forecast one step ahead, each with its context; others are skipped."""
+        context, values, evaluated = context_of(model.config.model), [row[1] for row in rows], []
+        for number, (time, value, predicted, *_) in enumerate(rows):
+            before = tuple(values[max(number - context, 0) : number])
+            if predicted and len(before) == context:
+                error = abs(float(value) - float(predicted))
+                evaluated.append(EvaluatedRow(number, time, value, predicted, -error, -error, before))
+        return evaluated
 
     def sections(self, results: RunResults) -> list[ReportSection]:
         """The errors of the model and of each baseline, and the test values with their forecasts."""

@@ -6,15 +6,17 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from seq2see.core.settings import Settings
+from seq2see.core.settings import OpenKinds, Settings
 from seq2see.models.convolutional import GatedCNNSettings, TextCNNSettings
 from seq2see.models.recurrent import RecurrentEncoderSettings
-from seq2see.models.settings import ModelSettings
+from seq2see.models.settings import OWN_ENCODERS, ModelSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.training.settings import Training
 
 TextEncoder = Annotated[
-    TransformerSettings | RecurrentEncoderSettings | GatedCNNSettings | TextCNNSettings, Field(discriminator="kind")
+    TransformerSettings | RecurrentEncoderSettings | GatedCNNSettings | TextCNNSettings,
+    Field(discriminator="kind"),
+    OpenKinds(OWN_ENCODERS),
 ]
 """The encoders of texts."""
 

@@ -56,11 +56,18 @@ def task_names() -> list[str]:
     return list(dict.fromkeys([*TASKS, *_tasks]))
 
 
+def own_tasks() -> list[str]:
+    """The names of the tasks of `register_task`."""
+    return [name for name in _tasks if name not in TASKS]
+
+
 def task_named(name: str, location: str = "") -> Task:
     """The task with this name."""
     if name not in _tasks:
         if name not in TASKS:
-            raise unknown_name("task", name, task_names(), location=location)
+            error = unknown_name("task", name, task_names(), location=location)
+            own = "Or import the module that registers it with `seq2see.register_task`."
+            raise UserError(error.message, location=location, hint=f"{error.hint} {own}")
         module, _, cls = TASKS[name].rpartition(".")
         _tasks[name] = getattr(importlib.import_module(module), cls)()
     return _tasks[name]
@@ -69,6 +76,11 @@ def task_named(name: str, location: str = "") -> Task:
 def task_of(recipe: Recipe) -> Task:
     """The task of a recipe."""
     return task_named(recipe.task)
+
+
+def default_recipe(name: str) -> Recipe:
+    """The recipe of a task with the defaults of its settings, such as for a task of `register_task`."""
+    return read_tree(task_named(name).recipe, {"task": name, "name": name})
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -36,7 +36,7 @@ from seq2see.tasks.model import ScoredText
 from seq2see.tasks.model_folder import StoredModel
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe, TextEncoder
-from seq2see.tasks.task import EncodedInput, Evaluation, SplitProgress, Splits
+from seq2see.tasks.task import EncodedInput, Evaluation, RowKind, SplitProgress, Splits
 from seq2see.tasks.tracing import NamedBatch
 
 TaggedCorpus = Annotated[PocketCorpus | CatalogueCorpus | UserTaggedTexts, Field(discriminator="kind")]
@@ -69,7 +69,7 @@ class Tag(ClassifyText):
     recipe: ClassVar[type[Recipe]] = TagRecipe
     # A token that is moved alone would become part of another word.
     fixed_order: ClassVar[str] = "This model tags words, whose tokens cannot be reordered."
-    row_kind: ClassVar[str] = "tags"
+    row_kind: ClassVar[RowKind] = "tags"
 
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own CoNLL or CoNLL-U files."""

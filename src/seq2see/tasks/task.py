@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from seq2see.core.batch import Batch
+from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.data.buckets import BucketSampler
@@ -58,6 +58,7 @@ SHOWN_ROWS = 20
 DEVELOPMENT_SPLITS = ("train", "valid")
 """Splits without test scores, as long as there are other splits."""
 InputKind = Literal["text", "image", "video", "series"]
+RowKind = Literal["texts", "labels", "tags", "token_losses", "forecasts"]
 Comparison = Literal["outputs", "decisions", "perplexity", "errors"]
 
 
@@ -100,6 +101,26 @@ class CountingStep:
     """JSON for the run folder, by file name."""
 
 
+@dataclass(frozen=True)
+class EvaluatedRow:
+    """One row of an evaluation: input, reference, prediction, and two metrics of the prediction."""
+
+    number: int
+    text: str
+    truth: str
+    prediction: str
+    quality: float
+    """The quality: chrF of a text, 1 or 0 for a label, the accuracy of tags, or the negative mean loss.
+
+    For a forecast one step ahead: the negative absolute error.
+    """
+    confidence: float
+    """The confidence of the model: log-probability of a text, probability of a label."""
+    tokens: tuple[str, ...] = ()
+    losses: tuple[float, ...] = ()
+    """For running text: the tokens and their losses. For a forecast: `tokens` are the values before it."""
+
+
 class Task(ABC):
     """What a model is trained for: the data, the model, its predictions and its evaluation."""
 
@@ -118,8 +139,8 @@ class Task(ABC):
     """Whether its models have predictions; weights without a head have none."""
     fixed_order: ClassVar[str] = ""
     """Why the tokens of an input cannot be put into another order; empty if they can."""
-    row_kind: ClassVar[str] = ""
-    """The kind of the rows of its evaluation for the page, if it does not follow from the table."""
+    row_kind: ClassVar[RowKind] = "texts"
+    """The kind of the rows of its evaluation, which the page shows accordingly."""
     default_input: ClassVar[str] = "I have a pen"
     """The input of models without samples."""
     settings_slot: ClassVar[str] = "decoding"
@@ -193,6 +214,30 @@ class Task(ABC):
         """A function that draws the inputs of the first step; None for inputs that are no images."""
         return None
 
+    def first_row(self, batch: Batch, tokenizers: Tokenizers) -> Iterator[tuple[str, str]]:
+        """The inputs and the labels of the first example of a batch: names and values."""
+        if batch.source is not None:
+            yield self.first_input(batch, tokenizers)
+        if batch.target is None:
+            labels = batch.labels[0][batch.label_mask[0]].tolist()
+            if batch.labels.is_floating_point():
+                names = [f"{each:g}" for each in labels]
+            elif tokenizers.labels:
+                names = [tokenizers.labels[each] for each in labels]
+            else:
+                names = tokenizers.target.tokens(labels)
+            yield "labels", " ".join(names)
+            return
+        length = int(batch.target.lengths[0])
+        yield "decoder input", " ".join(tokenizers.target.tokens(batch.target.values[0, :length].tolist()))
+        yield "labels", " ".join(tokenizers.target.tokens(batch.labels[0, :length].tolist()))
+
+    def first_input(self, batch: Batch, tokenizers: Tokenizers) -> tuple[str, str]:
+        """The source of the first example of a batch: its name and its tokens."""
+        assert isinstance(batch.source, Sequences)
+        ids = batch.source.values[0, : int(batch.source.lengths[0])]
+        return "source", " ".join(tokenizers.source.tokens(ids.tolist()))
+
     def describe_examples(self, dataset: Any, examples: Sequence[Example], indices: Sequence[int]) -> tuple[str, str]:
         """The unit of the examples of a batch, and the names of some of them, for an error message."""
         named = [examples[index] for index in indices]
@@ -203,6 +248,16 @@ class Task(ABC):
     def build(self, settings: ModelSettings, tokenizers: Tokenizers) -> nn.Module:
         """The model with these settings; its weights are initialized by the caller."""
         return build_model(settings, *tokenizers.sizes)
+
+    def family(self, settings: ModelSettings) -> str:
+        """The common name of this kind of model."""
+        encoder, decoder = settings.encoder, settings.decoder
+        if decoder is None:
+            assert encoder is not None
+            return "bert" if encoder.kind == "transformer" else encoder.kind
+        if encoder is None:
+            return "gpt" if decoder.kind == "transformer" else decoder.kind
+        return "recurrent" if "recurrent" in (encoder.kind, decoder.kind) else decoder.kind
 
     def objective(self, recipe: Any) -> Any:
         """The training objective: `loss` of hidden states, head and labels (see `training/objectives.py`)."""
@@ -284,6 +339,15 @@ class Task(ABC):
     def headline(self, scores: Tree) -> str:
         """The score in the list of runs; empty if there is none."""
         return next(iter(self.score_lines(scores)), "")  # type: ignore[return-value]  # here they are lines
+
+    def evaluated_rows(self, model: Any, rows: Any) -> list[EvaluatedRow]:
+        """The rows of a table of the evaluation, or what is in the document `token_losses`."""
+        return [self.evaluated_row(number, cells) for number, cells in enumerate(rows)]
+
+    def evaluated_row(self, number: int, cells: Sequence[str]) -> EvaluatedRow:
+        """A row: here of input, reference, output, quality and confidence."""
+        text, truth, output, quality, confidence = cells
+        return EvaluatedRow(number, text, truth, output, float(quality), float(confidence))
 
     def decisions(self, truth: str, prediction: str) -> list[tuple[str, str]]:
         """(truth, prediction) of each decision of a row of a table of predictions."""

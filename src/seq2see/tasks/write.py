@@ -27,8 +27,19 @@ from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import StoredModel
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.report_parts import ColoredTokens, ReportSection, RunResults, note, section
-from seq2see.tasks.task import BatchAt, Capture, Comparison, Evaluation, SplitProgress, Splits, plain, split_sizes
+from seq2see.tasks.report_parts import ColoredTokens, ReportSection, RunResults, Tree, note, section
+from seq2see.tasks.task import (
+    BatchAt,
+    Capture,
+    Comparison,
+    EvaluatedRow,
+    Evaluation,
+    RowKind,
+    SplitProgress,
+    Splits,
+    plain,
+    split_sizes,
+)
 from seq2see.tasks.teacher_forcing import batch_count, token_losses
 from seq2see.training.objectives import NextToken
 
@@ -84,6 +95,7 @@ class Write(GenerativeTask):
     name: ClassVar[str] = "write"
     recipe: ClassVar[type[Recipe]] = WriteRecipe
     comparison: ClassVar[Comparison] = "perplexity"
+    row_kind: ClassVar[RowKind] = "token_losses"
 
     def corpus(self, paths: tuple[str, ...]) -> UserTexts:
         """The user's own text files."""
@@ -147,9 +159,25 @@ class Write(GenerativeTask):
         scores = perplexity_scores(model.module, test, split, lambda: on_progress(split, count), test.unknown_rate)
         return Evaluation(scores, documents={"token_losses": token_losses(model.module, test)})
 
+    def evaluated_rows(self, model: Model, rows: Any) -> list[EvaluatedRow]:
+        """A row for each window, with the loss of each token."""
+        return token_loss_rows(rows, model.tokenizers.source)
+
     def sections(self, results: RunResults) -> list[ReportSection]:
         """The scores, and the loss of each token of a few windows."""
         return [*super().sections(results), token_loss_section(results, "generated_token_losses_note")]
+
+
+def token_loss_rows(windows: Sequence[Tree], tokenizer: Tokenizer) -> list[EvaluatedRow]:
+    """A row for each window of running text, with the loss of each token."""
+    ids = {token: token_id for token_id, token in enumerate(tokenizer.tokens(range(len(tokenizer))))}
+    rows = []
+    for number, each in enumerate(windows):
+        tokens, losses = tuple(each["tokens"]), tuple(each["losses"])
+        mean = sum(losses) / max(len(losses), 1)
+        text = tokenizer.decode([ids[token] for token in tokens if token in ids])
+        rows.append(EvaluatedRow(number, text, "", "", -mean, -mean, tokens, losses))
+    return rows
 
 
 def token_loss_section(results: RunResults, explanation: str) -> ReportSection:

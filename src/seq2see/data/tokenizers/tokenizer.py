@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -32,13 +34,15 @@ from tokenizers import trainers
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_text
-from seq2see.core.settings import Settings
+from seq2see.core.settings import OpenKinds, Settings
 from seq2see.data.tokenizers.tokenizer_files import (
     MAX_VOCAB_SIZE,
+    PIPELINES,
     SPECIAL_TOKENS,
     build,
     fixed_tokens,
     initial_vocabulary,
+    read_own_vocabulary,
     read_tokenizer_json,
     tokenizer_json,
 )
@@ -101,8 +105,22 @@ class Pretrained(Settings):
     kind: Literal["pretrained"] = "pretrained"
 
 
+@dataclass(frozen=True)
+class OwnTokenizer:
+    """The functions of a tokenizer of `register_tokenizer`."""
+
+    split: Callable[[str], list[str]]
+    """The tokens of a text: parts of it, in their order."""
+    join: Callable[[list[str]], str]
+    """The text of tokens."""
+
+
+OWN_TOKENIZERS: dict[type[Settings], OwnTokenizer] = {}
+"""The tokenizers of `register_tokenizer`, by their settings."""
 TokenizerSettings = Annotated[
-    Characters | WordLevel | Whitespace | BPE | Unigram | Pretrained, Field(discriminator="kind")
+    Characters | WordLevel | Whitespace | BPE | Unigram | Pretrained,
+    Field(discriminator="kind"),
+    OpenKinds(OWN_TOKENIZERS),
 ]
 """The settings of a tokenizer, selected by `kind`."""
 
@@ -215,7 +233,12 @@ class Tokenizer:
     @staticmethod
     def load(path: Path) -> Tokenizer:
         """Read a `tokenizer.json` that `save` wrote; any other file is an error."""
-        return Tokenizer(*read_tokenizer_json(path))
+        own = read_own_vocabulary(path)
+        return SplitTokenizer(*own) if own else Tokenizer(*read_tokenizer_json(path))
+
+    def with_vocabulary(self, vocabulary: Any) -> Tokenizer:
+        """The same tokenizer with another vocabulary."""
+        return Tokenizer(self.kind, {**self._content, "model": {**self._content["model"], "vocab": vocabulary}})
 
     def _encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         try:
@@ -244,7 +267,87 @@ def add_mask_token(tokenizer: Tokenizer) -> Tokenizer:
         vocabulary: Any = [*model["vocab"], [MASK_TEXT, min(score for _, score in model["vocab"])]]
     else:
         vocabulary = {**model["vocab"], MASK_TEXT: len(tokenizer)}
-    return Tokenizer(tokenizer.kind, {**tokenizer._content, "model": {**model, "vocab": vocabulary}})
+    return tokenizer.with_vocabulary(vocabulary)
+
+
+class SplitTokenizer(Tokenizer):
+    """A tokenizer of `register_tokenizer`: two functions split and join texts; only its vocabulary is stored."""
+
+    def __init__(self, kind: str, vocabulary: dict[str, int]):
+        own = next((each for cls, each in OWN_TOKENIZERS.items() if cls.model_fields["kind"].default == kind), None)
+        if own is None:
+            hint = "Import the module that registers it with `seq2see.register_tokenizer`."
+            raise UserError(f"There is no tokenizer '{kind}'.", hint=hint)
+        self.kind, self._own, self._ids = kind, own, vocabulary
+        self._content = {"model": {"vocab": vocabulary}}
+        self._tokens = sorted(vocabulary, key=lambda token: vocabulary[token])
+
+    @staticmethod
+    def train(settings: Any, texts: Iterable[str]) -> SplitTokenizer:
+        """A vocabulary of all tokens of the texts, the most frequent first."""
+        split = OWN_TOKENIZERS[type(settings)].split
+        counts = Counter(token for text in texts for token in split(unicodedata.normalize("NFC", text)))
+        ranked = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+        tokens = dict.fromkeys([*SPECIAL_TOKENS, *(token for token, _ in ranked if token)])
+        return SplitTokenizer(settings.kind, {token: number for number, token in enumerate([*tokens][:MAX_VOCAB_SIZE])})
+
+    def with_vocabulary(self, vocabulary: Any) -> Tokenizer:
+        """The same tokenizer with another vocabulary."""
+        return SplitTokenizer(self.kind, vocabulary)
+
+    def normalize(self, text: str) -> str:
+        """The text in composed form (NFC), otherwise unchanged."""
+        return unicodedata.normalize("NFC", text)
+
+    def encode(self, text: str) -> list[int]:
+        """The token ids of a text."""
+        special = range(len(SPECIAL_TOKENS))  # their names in a text are ordinary, and unknown, tokens
+        ids = (self._ids.get(token, UNK) for token in self.pre_tokenize(text))
+        return [UNK if number in special else number for number in ids]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of token ids up to the first <eos>; <pad> and <bos> are skipped, <unk> is written."""
+        numbers = [int(number) for number in ids]
+        before = numbers[: numbers.index(EOS)] if EOS in numbers else numbers
+        return self._own.join([self._tokens[number] for number in before if number not in (PAD, BOS)])
+
+    def token_name(self, number: int) -> str | None:
+        """The name in the file of the token with this id."""
+        return self._tokens[number] if 0 <= number < len(self) else None
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """The start and end of each token in the text; a token that is no part of it has no width."""
+        found, end = [], 0
+        for token in self.pre_tokenize(text):
+            start = text.find(token, end)
+            end = end if start < 0 else start + len(token)
+            found.append((end if start < 0 else start, end))
+        return found
+
+    def pre_tokenize(self, text: str) -> list[str]:
+        """The tokens of a text."""
+        return [token for token in self._own.split(self.normalize(text)) if token]
+
+    def save(self, path: Path) -> None:
+        """Write the kind and the vocabulary to a `tokenizer.json`, which other libraries cannot open."""
+        write_text(path, json.dumps({"kind": self.kind, **self._content}, ensure_ascii=False, indent=1) + "\n")
+
+    def _encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
+
+
+def register_tokenizer(
+    settings: type[Settings], split: Callable[[str], list[str]], join: Callable[[list[str]], str] = "".join
+) -> None:
+    """Add a tokenizer that is two functions: `split` a text into tokens, and `join` tokens to a text.
+
+    Recipes select it by the `kind` of its settings. Its vocabulary are all tokens of the training texts. Models store
+    only the vocabulary, so that the functions must be registered before a model is loaded.
+    """
+    kind = settings.model_fields["kind"].default
+    if kind in PIPELINES or kind == Pretrained.model_fields["kind"].default:
+        raise UserError(f"There is already a tokenizer '{kind}'.", hint="Give your tokenizer another kind.")
+    OWN_TOKENIZERS[settings] = OwnTokenizer(split, join)
 
 
 def to_nfc(library: LibraryTokenizer, text: str) -> str:
@@ -288,6 +391,8 @@ def train_tokenizer(
     settings: Characters | WordLevel | Whitespace | BPE | Unigram | Pretrained, texts: Iterable[str]
 ) -> Tokenizer:
     """Train a vocabulary; it depends on the texts alone, not on the number of cores."""
+    if type(settings) in OWN_TOKENIZERS:
+        return SplitTokenizer.train(settings, texts)
     if isinstance(settings, Pretrained):
         raise UserError(
             "A pretrained vocabulary cannot be trained: it comes with pretrained weights.",

@@ -7,6 +7,7 @@ equal one of them, and only its vocabulary is read from it, token by token.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from pathlib import Path
@@ -23,6 +24,8 @@ BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 """One token for each byte, for characters outside the vocabulary (byte fallback)."""
 
 MAX_BYTES = 64 * 2**20
+OWN_FILE = b'{\n "kind"'
+"""The beginning of the file of a tokenizer of `register_tokenizer`."""
 MAX_VOCAB_SIZE = 1_000_000
 
 # All of these patterns run in linear time: no two parts of one can match the same character in two ways. The name of a
@@ -144,6 +147,19 @@ def read_tokenizer_json(path: Path) -> tuple[str, dict[str, Any]]:
     if fault:
         raise _invalid_file(path, fault)
     return str(kind), content
+
+
+def read_own_vocabulary(path: Path) -> tuple[str, dict[str, int]] | None:
+    """The kind and the vocabulary of a tokenizer of `register_tokenizer`; None for any other file."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        if file.read(len(OWN_FILE)) != OWN_FILE or path.stat().st_size > MAX_BYTES:
+            return None
+        with contextlib.suppress(ValueError):
+            content = json.loads(path.read_bytes(), object_pairs_hook=_without_repeats)
+            kind, vocabulary = str(content["kind"]), content["model"]["vocab"]
+            if not _vocabulary_error(kind, {"vocab": vocabulary}):
+                return kind, vocabulary
+    return None
 
 
 def _invalid_file(path: Path, reason: str) -> UserError:

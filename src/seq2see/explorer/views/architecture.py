@@ -20,7 +20,7 @@ from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.module_summary import summarize_modules
 
 PACKAGE_FOLDER = Path(inspect.getfile(seq2see)).parent
-"""The folder of this package; only its source code is shown."""
+"""The folder of this package, whose source code is shown, and that of tasks of `register_task`."""
 
 
 class BlocksRequest(RunRequest):
@@ -48,25 +48,28 @@ def blocks(workspace: Workspace, request: BlocksRequest) -> dict[str, Any]:
 
 def source(workspace: Workspace, request: SourceCodeRequest) -> dict[str, Any]:
     """The source code of the class of one module, and of its base classes."""
-    return code_of(workspace.run(request.run).model.module, request.block)
+    run = workspace.run(request.run)
+    return code_of(run.model.module, request.block, type(run.task).__module__)
 
 
-def is_own_class(module_class: type) -> bool:
-    """Whether a class belongs to this package."""
-    return module_class.__module__.split(".")[0] == "seq2see"
+def is_own_class(module_class: type, task_module: str = "") -> bool:
+    """Whether a class belongs to this package, or to the module of a task of `register_task`."""
+    return module_class.__module__.split(".")[0] == "seq2see" or module_class.__module__ == task_module
 
 
-def code_of(model: nn.Module, name: str) -> dict[str, Any]:
+def code_of(model: nn.Module, name: str, task_module: str = "") -> dict[str, Any]:
     """The source code of a module's class, followed by that of its base classes in this package."""
     modules = dict(model.named_modules(remove_duplicate=False))
     if name not in modules:
         raise UserError(f"The model has no module '{name}'.", hint="Choose one from the tree of modules.")
     module_class = plain_class(modules[name])
-    sources = [_source(each) for each in module_class.__mro__ if is_own_class(each)]
+    sources = [_source(each) for each in module_class.__mro__ if is_own_class(each, task_module)]
     return {"kind": module_class.__name__, "sources": sources}
 
 
 def _source(module_class: type) -> dict[str, Any]:
     lines, first = inspect.getsourcelines(module_class)
-    file = Path(inspect.getfile(module_class)).relative_to(PACKAGE_FOLDER.parent)
-    return {"name": module_class.__name__, "file": file.as_posix(), "line": first, "text": "".join(lines)}
+    path = Path(inspect.getfile(module_class))
+    is_inside = path.is_relative_to(PACKAGE_FOLDER.parent)
+    file = path.relative_to(PACKAGE_FOLDER.parent).as_posix() if is_inside else path.name
+    return {"name": module_class.__name__, "file": file, "line": first, "text": "".join(lines)}

@@ -17,16 +17,15 @@ from seq2see.explorer.schemas import ArrayResponse, RunRequest
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.runs.evaluated_rows import (
     SORT_KEYS,
-    EvaluatedRow,
     confusion,
     evaluated_rows,
     filter_rows,
     splits,
-    table_kind,
 )
 from seq2see.runs.report_drawing import diff_parts
 from seq2see.runs.run_folder import RunFolder
 from seq2see.tasks.model import Model
+from seq2see.tasks.task import EvaluatedRow
 
 SplitName = Annotated[str, Field(max_length=100)]
 LabelText = Annotated[str, Field(max_length=1_000)]
@@ -59,9 +58,8 @@ def list_splits(workspace: Workspace, request: SplitsRequest) -> dict[str, Any]:
     run = workspace.run(request.run)
     tables = splits(_folder(run))
     labels, images = list(run.model.tokenizers.labels), has_images(run.model)
-    kind = run.task.row_kind
     return {
-        "splits": [{"name": name, "kind": kind or table_kind(path)} for name, path in tables.items()],
+        "splits": [{"name": name, "kind": run.task.row_kind} for name in tables],
         "labels": labels,
         "images": images,
     }
