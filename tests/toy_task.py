@@ -142,7 +142,7 @@ class DigitSum(EncoderOnlyTask):
 
     @torch.inference_mode()
     def validate(self, module: nn.Module, valid: NumberDataset, check: Callable[[], Any]) -> tuple[float, dict]:
-        """The mean squared error, which the training curve shows; there are no other metrics."""
+        """The mean squared error; there are no other metrics."""
         check()
         batch = valid.batch(range(len(valid.rows))).to(device_of(module))
         return float((module(batch)[..., 0] - batch.labels).square().mean()), {}

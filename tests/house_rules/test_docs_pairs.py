@@ -114,13 +114,13 @@ def test_recipes_named_on_a_page_exist():
 
 def test_files_named_on_a_page_exist():
     """A file is named by the end of its path."""
-    paths, new_file = [path.as_posix() for path in project_files()], "lexicon_xx.py"  # a reader of the page writes it
+    paths, new_files = [path.as_posix() for path in project_files()], ("lexicon_xx.py", "digits.py")  # readers' own
     wrong = [
         f"{page.name}: {name}"
         for pair in PAIRS
         for page in pair
         for name in re.findall(r"`(\w[\w/]*\.py)`", page.read_text(encoding="utf-8"))
-        if name != new_file and not any(path.endswith(f"/{name}") for path in paths)
+        if name not in new_files and not any(path.endswith(f"/{name}") for path in paths)
     ]
     assert not wrong
 

@@ -100,7 +100,10 @@ def test_both_readmes_have_the_same_commands():
 def test_every_line_is_a_command_that_is_checked_here():
     known = {"seq2see", "make", "."}
     strange = [
-        f"{page.name}: {shlex.join(words)}" for page in PAGES for words in commands(page) if words[0] not in known
+        f"{page.name}: {shlex.join(words)}"
+        for page in PAGES
+        for words in commands(page)
+        if words[0] not in known and not page.name.startswith("extend.")  # see tests/contracts/test_extend_page.py
     ]
     assert not strange
 
