@@ -259,7 +259,7 @@ def single_queries() -> Iterator[dict[str, Any]]:
             new: Tensor = new,
             cache: KeyValueCache = cache,
             cache_length: Tensor = cache_length,
-            additive_mask: Any = self_attention_mask,
+            additive_mask: Any = self_attention_mask.additive,
         ) -> None:
             heads = split_heads(new[:, None], 24)
             cache.write(heads[:, 8:].unflatten(1, (2, 8)), cache_length[:, None])

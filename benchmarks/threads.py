@@ -54,6 +54,7 @@ def time_decoding(shape: str, count: int, configuration: str) -> float:
     """Seconds to decode sources of 15 tokens into 20 tokens each; `configuration` is "native 2 x 1" or similar."""
     import torch
 
+    from seq2see.acceleration.swaps import Conditions, accelerate
     from seq2see.core.worker_pool import ThreadLayout, WorkerPool
     from seq2see.decoding.settings import Decoding
     from seq2see.runs.engines import TorchEngine
@@ -61,7 +62,7 @@ def time_decoding(shape: str, count: int, configuration: str) -> float:
 
     kind, workers, _, threads = configuration.split()
     torch.set_num_threads(int(threads))
-    engine = TorchEngine(transformer(*SHAPES[shape]))
+    engine = TorchEngine(accelerate(transformer(*SHAPES[shape]), Conditions("cpu")))  # type: ignore[arg-type]
     layout = ThreadLayout(int(workers), int(threads))
     WorkerPool.choose_layout = lambda pool, items, exact=False: layout  # type: ignore[method-assign,assignment]
     engine.use_optimized = lambda request: kind == "native"  # type: ignore[method-assign,assignment]
