@@ -1,7 +1,8 @@
 """How far a reader walks: the files and functions that a command runs, and the jumps between files.
 
     python benchmarks/walk.py                            a minute: measure this source tree, and print the table
-    python benchmarks/walk.py --label after              measure it, and store it as one of the two columns
+    python benchmarks/walk.py --label after              measure it, and store it as the column "after"
+    python benchmarks/walk.py --label plain              the same by the definitions alone (SEQ2SEE_PLAIN=1)
     python benchmarks/walk.py --label before --source DIR    measure another checkout, which may be older
     python benchmarks/walk.py --names                    print the names of the functions, too
 
@@ -31,7 +32,7 @@ from import_graph import import_cycles, import_graph
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "walk.json"
-LABELS = ("before", "after")
+LABELS = ("before", "after", "plain")
 SMALL = {"training.steps": 6, "training.evaluate_every": 6, "encoder.width": 16}
 TRANSLATE = SMALL | {"decoder.width": 16, "training.batch_tokens": 16}  # several batches in an epoch
 SHAPES = SMALL | {"corpus.size": 256}
@@ -106,6 +107,7 @@ def measure_source(source: Path) -> dict[str, int]:
 def tables(measured: dict[str, Tree]) -> dict[str, Tree]:
     """Both tables of the page: a row for each command, and one for each fact of the source; a column for each label."""
     labels = [label for label in LABELS if label in measured]
+    sources = [label for label in labels if measured[label]["source"]]
     titles = dict.fromkeys(title for label in labels for title in measured[label]["commands"])
     facts = dict.fromkeys(fact for label in labels for fact in measured[label]["source"])
     commands = [
@@ -118,7 +120,7 @@ def tables(measured: dict[str, Tree]) -> dict[str, Tree]:
         }
         for title in titles
     ]
-    source = [{"count": fact} | {label: measured[label]["source"].get(fact) for label in labels} for fact in facts]
+    source = [{"count": fact} | {label: measured[label]["source"].get(fact) for label in sources} for fact in facts]
     return {"commands": {"rows": commands}, "source": {"rows": source}}
 
 
@@ -129,12 +131,14 @@ def store(label: str, results: Tree, path: Path) -> None:
 
     stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"measured": {}}
     measured = stored["measured"] | {label: results}
-    head = {"environment": describe_machine(), "command": "python benchmarks/walk.py --label after"}
+    head = {"environment": describe_machine(), "command": "python benchmarks/walk.py --label LABEL"}
     write_json(path, {**head, "tables": tables(measured), "measured": measured})
 
 
 def print_table(rows: list[Tree]) -> None:
     """Print rows with aligned columns."""
+    if not rows:
+        return
     lines = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     for line in lines:
@@ -148,10 +152,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--label", choices=LABELS, help="store the results in this column")
     parser.add_argument("--names", action="store_true", help="print every file, function and jump")
     chosen = parser.parse_args(arguments)
+    if chosen.label == "plain":
+        os.environ["SEQ2SEE_PLAIN"] = "1"
     calls = measure_commands(chosen.source)
     results = {
         "commands": {title: count(each) for title, each in calls.items()},
-        "source": measure_source(chosen.source),
+        "source": {} if chosen.label == "plain" else measure_source(chosen.source),
     }
     if chosen.names:
         for title, each in calls.items():

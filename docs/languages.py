@@ -124,6 +124,7 @@ WORDS = {
     "one optimizer step of `train translate`": "`train translate` 的一个优化步",
     "files before": "文件（之前）", "files after": "文件（之后）", "functions before": "函数（之前）",
     "functions after": "函数（之后）", "jumps before": "跳转（之前）", "jumps after": "跳转（之后）",
+    "files plain": "文件（纯定义）", "functions plain": "函数（纯定义）", "jumps plain": "跳转（纯定义）",
     "count": "计数", "before": "之前", "after": "之后", "Python files": "Python 文件",
     "import cycles": "导入环", "import cycles, `TYPE_CHECKING` counted": "导入环（`TYPE_CHECKING` 也算）",
 }  # fmt: skip

@@ -161,11 +161,13 @@ def test_results_of_another_source_tree_stand_beside_the_stored_ones(tmp_path):
     after = {"commands": {"`predict`": {"files": 5, "functions": 38, "jumps": 11}}, "source": {"Python files": 300}}
     for label, results in (("after", after), ("before", {}), ("before", before)):
         walk.store(label, {"commands": {}, "source": {}} | results, path)
+    walk.store("plain", {"commands": {"`predict`": {"files": 3, "functions": 20, "jumps": 9}}, "source": {}}, path)
     stored = json.loads(path.read_text(encoding="utf-8"))["tables"]
     assert stored["source"]["rows"] == [{"count": "Python files", "before": 404, "after": 300}]
     (row,) = stored["commands"]["rows"]
     assert row["files before"] == 7
     assert row["jumps after"] == 11
+    assert row["jumps plain"] == 9
 
 
 @pytest.mark.long
