@@ -93,10 +93,10 @@ export function blocksCode(run, params) {
 
 /** The source code of one module: `source`. */
 export function sourceCode(run, block) {
-  return python(["import inspect", SEQ2SEE], [
+  return python(["import inspect", SEQ2SEE, "from seq2see.core.plain_class import plain_class"], [
     loadModel(run),
     `block = model.module${block ? `.get_submodule(${text(block)})` : ""}`,
-    "source = inspect.getsource(type(block))",
+    "source = inspect.getsource(plain_class(block))",
     "print(source)",
   ]);
 }
