@@ -2,8 +2,8 @@
 
 Each program processes one row. In torch, with sinusoidal positions, this is eight kernels.
 
-The definition is `TokenEmbedding.embed_at` (models/token_embeddings.py) with the positions of layers/positions.py; a
-test compares them.
+The definition is `TokenEmbedding.embed_at` (models/token_embeddings.py) with the positions of layers/positions.py;
+tests/acceleration/test_embedding.py compares them.
 """
 
 from dataclasses import dataclass

@@ -178,6 +178,8 @@ class CPULoop(DecodingLoop):
 
     remaining: Int[Tensor, "remaining"] | None = None
     """The indices of the rows in the batch; None: all rows."""
+    scores: Tensor | None = None
+    """The last scores: freed at once, their memory would be returned to the system and fetched again at every step."""
 
     def start_search(self, history: History) -> Search:
         """Start the fast search of this sampler, if there is one."""
@@ -191,7 +193,8 @@ class CPULoop(DecodingLoop):
     def score(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
         """Run the model, with `step_log_probabilities` if it has that method."""
         step = getattr(self.model, "step_log_probabilities", None)
-        return step(tokens, state) if step else super().score(tokens, state)
+        self.scores, state = step(tokens, state) if step else super().score(tokens, state)
+        return self.scores, state
 
     def continue_rows(self, search: Search, step: DecodingStep, state: Any) -> tuple[Int[Tensor, "remaining"], Any]:
         """Reorder the rows if any row continues another one, and drop rows that are done."""

@@ -6,8 +6,8 @@ Each program computes a few outputs: it loads their rows of the weight matrix, o
 Every program normalizes the same input again, which costs nothing: these are a few hundred numbers, and the weights are
 still being loaded.
 
-The definition is `reference_linear` in acceleration/small_batch.py, which runs torch's kernels one after another; a
-test compares them. Sums are float32.
+The definition is `reference_linear` (acceleration/small_batch.py), which runs torch's kernels one after another;
+tests/acceleration/test_fused_linear.py compares them. Sums are float32.
 """
 
 from dataclasses import dataclass

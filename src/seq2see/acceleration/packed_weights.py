@@ -5,6 +5,9 @@ token at a time spends most of its time reading weights. oneDNN reads them faste
 (`PackedLinearFloat32`), half of the bytes in bf16 (`PackedLinearBfloat16`), and a quarter in int8 (`PackedLinearInt8`).
 Norms, attention and softmax stay float32, and so does the head of a bf16 copy: rounded to bf16, the scores of many
 tokens would be equal.
+
+The definition is the linear layer of torch, and of an int8 copy `int8_linear`;
+tests/acceleration/test_packed_weights.py compares them.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Each program computes one head of one row. In self-attention, it first writes th
 starts with them; then it loops over the cached keys and updates the running maximum and sums of a softmax (Milakov &
 Gimelshein 2018). Cross-attention is the same loop over the source, where a mask may hide keys.
 
-The definitions are `KeyValueCache.write` with `eager_attention`, and `eager_attention` alone (layers/attention.py); a
-test compares them.
+The definitions are `KeyValueCache.write` with `eager_attention`, and `eager_attention` alone (layers/attention.py);
+tests/acceleration/test_single_query_attention.py compares them.
 """
 
 import torch

@@ -3,7 +3,8 @@
 In PyTorch a decoder block consists of sixteen kernels, and for one row launching a kernel takes longer than running it.
 Here norms, activations and residual sums are fused with the neighboring linear layers
 (acceleration/fused_linear.py), and the update of the key-value cache with self-attention
-(acceleration/single_query_attention.py). For more rows, or several tokens at a time, the original model is used.
+(acceleration/single_query_attention.py). For more rows, or several tokens at a time, the original model is used. It is
+the definition, too; tests/acceleration/test_small_batch.py compares both, and so does the contract of all decoders.
 
 The last norm of a block is computed by the kernel that reads the residual stream next. So pre-norm and post-norm have
 one form, n = norm(x), x ← residual + f(n):

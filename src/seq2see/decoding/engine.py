@@ -192,8 +192,8 @@ class DecodingLoop:
     def next(self, search: Search, step: DecodingStep, state: Any) -> tuple[DecodingStep, Any]:
         """Read the tokens of the last step, and select the next ones."""
         tokens, state = self.continue_rows(search, step, state)
-        scores, state = self.score(tokens[:, None], state)
-        return self.select(search, suppress_special_tokens(scores[:, -1])), state
+        scores, state = self.score(tokens.unsqueeze(1), state)
+        return self.select(search, suppress_special_tokens(scores.select(1, -1))), state
 
     def continue_rows(self, search: Search, step: DecodingStep, state: Any) -> tuple[Int[Tensor, "row"], Any]:
         """The tokens to read, and the state in which every row is that of its parent."""
@@ -263,9 +263,8 @@ def _apply_logits_processors(scores: Scores, history: History, logits_processors
     if not logits_processors:
         return scores
     all_forbidden = processed.amax(dim=1) == -torch.inf
-    eos_scores = torch.where(all_forbidden, scores[:, EOS].clamp(min=MIN_LOG_PROBABILITY), processed[:, EOS])
-    processed = processed.clone()
-    processed[:, EOS] = eos_scores
+    eos_scores = scores[:, EOS].clamp(min=MIN_LOG_PROBABILITY)
+    processed[:, EOS] = torch.where(all_forbidden, eos_scores, processed[:, EOS])
     return processed
 
 

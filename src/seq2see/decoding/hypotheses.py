@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -55,7 +55,7 @@ class History:
         """Append one token to every row."""
         self.tokens[:, self.time] = tokens
         self.log_probabilities[:, self.time] = log_probabilities
-        return replace(self, time=self.time + 1)
+        return type(self)(self.tokens, self.log_probabilities, self.prompt_lengths, self.time + 1)
 
     def reorder_and_append(
         self, rows: Int[Tensor, "row"], tokens: Int[Tensor, "row"], log_probabilities: Float[Tensor, "row"]
@@ -64,9 +64,8 @@ class History:
 
         All rows of an input have the same prompt, so `prompt_lengths` does not change.
         """
-        past, past_log_probabilities = self.tokens.index_select(0, rows), self.log_probabilities.index_select(0, rows)
-        copy = replace(self, tokens=past, log_probabilities=past_log_probabilities)
-        return copy.append(tokens, log_probabilities)
+        reordered = (self.tokens.index_select(0, rows), self.log_probabilities.index_select(0, rows))
+        return type(self)(*reordered, self.prompt_lengths, self.time).append(tokens, log_probabilities)
 
 
 def make_hypothesis(tokens: list[int], log_probabilities: list[float], length: int, score: float) -> Hypothesis:

@@ -198,7 +198,7 @@ class IndependentSearch:
     def advance(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
         """Select a token for every row that is not done."""
         tokens = self.choose(scores)
-        log_probabilities = scores.gather(1, tokens[:, None]).squeeze(1).masked_fill(self.done, 0)
+        log_probabilities = scores.gather(1, tokens.unsqueeze(1)).squeeze(1).masked_fill(self.done, 0)
         tokens = tokens.masked_fill(self.done, PAD)
         self.history = self.history.append(tokens, log_probabilities)
         self.done = self.done | (tokens == EOS)
