@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from torch import nn
@@ -17,7 +18,14 @@ from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.data.readers.lines import is_blank
-from seq2see.data.tokenizers.tokenizer import OWN_TOKENIZERS, SplitTokenizer, Tokenizer, add_mask_token, train_tokenizer
+from seq2see.data.tokenizers.tokenizer import (
+    OWN_TOKENIZERS,
+    UNK,
+    SplitTokenizer,
+    Tokenizer,
+    add_mask_token,
+    train_tokenizer,
+)
 from seq2see.models.settings import OWN_ENCODERS
 from seq2see.recipes.registry import recipe
 from seq2see.runs.listeners import NullListener
@@ -84,7 +92,7 @@ def test_a_tokenizer_is_two_functions_and_its_vocabulary_is_stored(data: Path, t
     assert tokenizer.tokens(ids) == ["rc", "▁c", "at"]
     assert tokenizer.decode(ids) == "rc cat"
     assert tokenizer.offsets("rc cat") == [(0, 2), (2, 4), (4, 6)]
-    assert tokenizer.tokens(tokenizer.encode("##<unk>")) == ["<unk>"] * 4  # the name of a token in a text is a text
+    assert tokenizer.tokens(tokenizer.encode("##")) == ["<unk>"]
     assert isinstance(model("rc cat").text, str)
     stored = json.loads((tmp_path / "run/model/tokenizer.json").read_text(encoding="utf-8"))
     assert stored["kind"] == "character-pairs"
@@ -111,6 +119,16 @@ def test_a_tokenizer_counts_tokens_and_orders_them_by_count():
     masked = add_mask_token(tokenizer)
     assert len(masked) == len(tokenizer) + 1
     assert masked.encode("abcd") == tokenizer.encode("abcd")
+
+
+def test_the_name_of_a_special_token_in_a_text_is_an_unknown_word():
+    class Spaces(Settings):
+        kind: Literal["spaces"] = "spaces"
+
+    seq2see.register_tokenizer(Spaces, str.split, " ".join)
+    tokenizer = train_tokenizer(Spaces(), ["a <eos> b <pad>"])
+    assert len(tokenizer) == 6
+    assert tokenizer.encode("a <eos> <pad> b") == [4, UNK, UNK, 5]
 
 
 def test_a_damaged_vocabulary_is_refused(tmp_path: Path):
