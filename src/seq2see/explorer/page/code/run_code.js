@@ -5,7 +5,7 @@ import { IMPORT_FIND_RUN, inputCode } from "./input_code.js";
 
 const IMPORT_READ_METRICS = "from seq2see.training.metrics_logger import read_metrics";
 const IMPORT_MOVING_AVERAGE = "from seq2see.inspection.result_plots import moving_average";
-const IMPORT_READ_TABLE = "from seq2see.runs.run_folder import read_table";
+const IMPORT_FIND_RUN_AND_READ_TABLE = "from seq2see.runs.run_folder import find_run, read_table";
 
 /** The curves of some runs: `curves[run, metric]`, pairs of step and value; and the `smoothed` loss of the first run. */
 export function curvesCode(runs, metrics, smoothing) {
@@ -29,7 +29,7 @@ export function curvesCode(runs, metrics, smoothing) {
 /** The sample outputs of one evaluation during training: `rows`. */
 export function samplesCode(run, step) {
   const name = `step-${String(step).padStart(6, "0")}.tsv`;
-  return python([IMPORT_FIND_RUN, IMPORT_READ_TABLE], [
+  return python([IMPORT_FIND_RUN_AND_READ_TABLE], [
     assignCall("run", "find_run", [text(run.load_name)]),
     `rows = read_table(run.samples / "${name}", columns=3)`,
     "for source, reference, output in rows:",
