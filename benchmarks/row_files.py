@@ -84,10 +84,10 @@ def make_row(request: Row, out: Path) -> Row:
 def score_row(request: Row, run: RunFolder, training_time: Mapping[str, float]) -> Row:
     """Evaluate a finished run on valid and test; the training time is passed, or read from the run's metrics log."""
     model, recipe = load(run.path), run.recipe()
-    if model.task.input_kind == "series":
+    if model.task.comparison == "errors":
         raise UserError("A series has no row here.", hint="`python benchmarks/series.py` measures series.")
     metrics = {**_seconds(run), **training_time}
-    if model.task.name != "ngram":  # an n-gram model has no weights and no training steps
+    if "training" in type(recipe).model_fields:  # an n-gram model has no weights and no training steps
         metrics |= {"steps": model.config.step, "weights": count_weights(model.module)}
     row = Row(request.recipe, request.seed, request.label, request.overrides, metrics, environment=_trained_on(run))
     if model.task.comparison == "outputs":

@@ -38,6 +38,15 @@ SMALL = {
 PAIRS = "tokenizer.kind", "character-pairs"
 
 
+def unregister() -> None:
+    """Other tests of this process have the built-in parts only; to import the module registers them."""
+    for table in (OWN_METRICS, OWN_TOKENIZERS, OWN_ENCODERS):
+        table.clear()
+
+
+unregister()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def registered() -> Iterator[None]:
     """The parts, for the tests of this file only."""
@@ -45,8 +54,7 @@ def registered() -> Iterator[None]:
     seq2see.register_tokenizer(own_parts.CharacterPairs, own_parts.split_pairs)
     seq2see.register_encoder(own_parts.ContextMean, own_parts.ContextMeanEncoder)
     yield
-    for table in (OWN_METRICS, OWN_TOKENIZERS, OWN_ENCODERS):
-        table.clear()
+    unregister()
 
 
 @pytest.fixture(scope="module")

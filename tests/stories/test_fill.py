@@ -260,6 +260,12 @@ def test_a_text_shorter_than_two_windows_is_refused_with_a_setting_that_helps(tm
     assert not (tmp_path / "run").exists()
 
 
+def test_the_explorer_offers_the_first_line_of_a_text():
+    model = resolve("fill", [], {}).model
+    (example,) = Fill().page_examples(model, [Example("", "\n" + "the cat " * 20 + "\nsecond")])
+    assert example == Example(("the cat " * 20)[:60], "")
+
+
 def test_windows_of_unknown_characters_are_no_samples_if_they_cannot_be_encoded_again():
     recipe, task = resolve("fill-characters", [], {"source.max_tokens": 40}), Fill()
     tokenizers = task.fit(recipe, [Example("", "ab" * 50)])

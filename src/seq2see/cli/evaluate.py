@@ -51,11 +51,20 @@ def evaluate(
 def _compare(first: RunFolder, second: RunFolder) -> None:
     """Print how two evaluated runs differ."""
     from seq2see.cli.scores import print_answers, print_changes
-    from seq2see.runs.compare import compare, compare_answers, compare_series, compare_texts, largest_changes
+    from seq2see.runs.compare import (
+        compare,
+        compare_answers,
+        compare_scores,
+        compare_series,
+        compare_texts,
+        largest_changes,
+    )
     from seq2see.tasks.registry import task_of
 
     kinds = {task_of(run.recipe()).comparison for run in (first, second)}
-    if kinds == {"errors"}:
+    if "scores" in kinds:
+        print(compare_scores(first, second))
+    elif kinds == {"errors"}:
         print(compare_series(first, second))
     elif kinds == {"perplexity"}:
         print(compare_texts(first, second))

@@ -67,7 +67,7 @@ def _predict_texts(model: Model, texts: list[str], settings: dict[str, Any], as_
     from seq2see.data.readers.lines import is_blank
     from seq2see.runs.batch_inference import InferenceOptions, format_output, format_warnings
 
-    if model.task.input_kind not in ("image", "video"):
+    if not model.task.reads_files:
         for name in filter(os.path.isfile, texts):
             print(f"seq2see: {name} is treated as a text; use --file {name} for the lines of the file", file=sys.stderr)
     predictions = _predict_all(model, [text for text in texts if not is_blank(text)], settings)
@@ -186,9 +186,7 @@ def interactive(model: Model, settings: dict[str, Any], as_json: bool = False) -
     model.predict([], **settings)  # checks the settings before the first input
     is_batch = as_json or _lines_per_input(model, settings, as_json) > 1
     more = "" if model.has_source or is_batch else f"\n{MORE} continues the last output."
-    names = {"image": "the name of an image file", "video": "the name of a video file"}
-    kind = names.get(model.task.input_kind, "a text")
-    print(f"Enter {kind}; an empty line ends.{more}")
+    print(f"Enter {model.task.input_name}; an empty line ends.{more}")
     previous = ""
     while True:
         try:

@@ -111,6 +111,7 @@ class ImageProcessor(Tokenizer):
     """
 
     file = "image_processor.json"
+    is_text = False
 
     def __init__(self, image_size: int, channels: int):
         self.kind, self.image_size, self.channels = "pixels", image_size, channels

@@ -33,6 +33,7 @@ class StandardScaler(Tokenizer):
     """The counterpart of a tokenizer for series: (x - mean) / std, and its inverse."""
 
     file = "scaler.json"
+    is_text = False
 
     def __init__(self, mean: float, std: float):
         self.kind, self.mean, self.std = "numbers", mean, std

@@ -27,13 +27,11 @@ def example_of(run: OpenRun, text: str = "") -> Any:
 
     For models of images or videos it is a gray image.
     """
-    source: Any = run.settings.source
-    if run.task.input_kind in ("image", "video"):
+    if run.task.reads_files:
         if text:
             reject_image_model(run)
-        frames = (source.frames,) if run.task.input_kind == "video" else ()
-        return np.full((*frames, source.image_size, source.image_size, source.channels), 128, dtype=np.uint8)
-    return text or next((_unescape(row[0]) for row in _samples(run)), run.task.default_input)
+        return run.task.example_input(run.settings)
+    return text or next((_unescape(row[0]) for row in _samples(run)), run.task.example_input(run.settings))
 
 
 def first_example(run: OpenRun) -> dict[str, str] | None:
@@ -41,7 +39,7 @@ def first_example(run: OpenRun) -> dict[str, str] | None:
 
     Samples name images by their files, which are no input texts; so an image has only a target, its caption.
     """
-    has_images = run.task.input_kind in ("image", "video")
+    has_images = run.task.reads_files
     if has_images and not run.task.generates:
         return None
     for text, target, *_ in _samples(run):
@@ -66,15 +64,18 @@ def _unescape(text: str) -> str:
 
 def reject_image_model(run: OpenRun) -> None:
     """Reject image models: in Python, their text input is a file name, and a request must not name files."""
-    if run.task.input_kind in ("image", "video"):
+    if run.task.reads_files:
         raise UserError("This model needs an image as input.", location=run.name, hint="Give an image.")
 
 
 def require_text_model(run: OpenRun) -> None:
     """Reject models of images and of series."""
     reject_image_model(run)
-    if run.task.input_kind == "series":
-        raise UserError("This model forecasts series.", location=run.name, hint="Choose a run that reads texts.")
+    if run.task.input_kind != "text":
+        kind = run.task.input_kind
+        raise UserError(
+            f"The input of this model is a {kind}.", location=run.name, hint="Choose a run that reads texts."
+        )
 
 
 def check_length(count: int, side: str = "text") -> None:

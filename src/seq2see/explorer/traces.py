@@ -7,7 +7,6 @@ the cache (their size is quadratic in the length), each layer is recorded separa
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
 
 from seq2see.core.errors import UserError
@@ -33,7 +32,7 @@ class TraceRequest(InputRequest):
 
 def model_input(workspace: Workspace, request: InputRequest) -> Any:
     """The input of the model: the text, or the pixels of an image or a video."""
-    if workspace.run(request.run).task.input_kind not in ("image", "video"):
+    if not workspace.run(request.run).task.reads_files:
         return request.text
     return prepare_image(
         workspace, ImageRequest(run=request.run, number=request.number, pixels=request.pixels)
@@ -84,18 +83,7 @@ def _named_batch(workspace: Workspace, request: TraceRequest) -> NamedBatch:
     if not run.model.has_source:
         target = target or ""  # the text alone, without a continuation
     batch = run.model.named_batch(model_input(workspace, request), target)
-    if run.task.input_kind == "series":
-        batch = label_by_time(batch)
+    batch = run.task.page_batch(batch)
     for side, tokens in batch.tokens.items():
         check_length(len(tokens), side)
     return batch
-
-
-def label_by_time(batch: NamedBatch) -> NamedBatch:
-    """The batch of a series, with time steps as the names of its tokens; each label is the next time step.
-
-    The values themselves have too many digits for names; a chart shows them.
-    """
-    count = len(batch.tokens["target"])
-    times = [str(time + 1) for time in range(count + 1)]
-    return replace(batch, tokens={"target": times[:count], "labels": times[1:]})

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
 from seq2see.core.errors import UserError
-from seq2see.data.examples import Example, ImageExamples, short_name
+from seq2see.data.examples import Example
 from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.models.settings import ModelSettings
 from seq2see.runs.load import open_folder
@@ -91,9 +91,7 @@ class OpenRun:
         """The examples of the test split (or of the validation split, if there is none); () for pretrained weights."""
         if self.folder is None:
             return ()
-        examples = self.task.evaluation_examples(self.recipe)
-        if isinstance(examples, ImageExamples):
-            return replace(examples, names=tuple(map(short_name, examples.names)))
+        examples: Sequence[Example] = self.task.without_paths(self.task.evaluation_examples(self.recipe))
         return examples
 
     @property

@@ -16,6 +16,7 @@ from seq2see.runs.evaluated_rows import not_evaluated
 from seq2see.runs.run_folder import RunFolder, read_scores
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.registry import task_of
+from seq2see.tasks.report_parts import flat_scores
 from seq2see.tasks.text_scores import bleu_tokenize
 
 
@@ -53,6 +54,20 @@ def compare_series(first: RunFolder, second: RunFolder) -> str:
     before, after = (read_scores(run)["series"]["rows"][0]["errors"] for run in (first, second))
     changes = [f"{horizon} ahead {error:.4g} -> {after[horizon]:.4g}" for horizon, error in before.items()]
     return f"root mean squared error: {', '.join(changes)}"
+
+
+def compare_scores(first: RunFolder, second: RunFolder) -> str:
+    """Every score of two evaluated runs of one task, on the same data."""
+    before, after = (flat_scores(read_scores(run)) for run in (first, second))
+    for run, scores in ((first, before), (second, after)):
+        if not scores:
+            raise not_evaluated(str(run))
+    if first.recipe().slot("corpus") != second.recipe().slot("corpus") or before.keys() != after.keys():
+        message = f"{first} and {second} were not evaluated on the same data."
+        raise UserError(message, hint="Compare runs of the same task and corpus.")
+    return "\n".join(
+        f"{name.replace('.', ': ', 1)} {score:,.6g} -> {after[name]:,.6g}" for name, score in before.items()
+    )
 
 
 def _bits(perplexity: dict[str, Any]) -> str:

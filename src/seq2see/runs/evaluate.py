@@ -16,7 +16,6 @@ from seq2see.tasks.generative import perplexity_scores
 from seq2see.tasks.model import Model
 from seq2see.tasks.registry import task_of
 from seq2see.tasks.task import Evaluation
-from seq2see.tasks.write import Write, windows_of
 
 MAX_WINDOW = 1024
 """The window size in tokens for texts given with `--file`; pretrained models often support longer windows."""
@@ -58,12 +57,7 @@ def write_evaluation(run: RunFolder, evaluation: Evaluation) -> None:
 
 def evaluate_texts(model: Model, paths: Sequence[Path]) -> dict[str, Any]:
     """The perplexity of a language model on text files, in consecutive windows; nothing is stored."""
-    if not isinstance(model.task, Write):
-        raise UserError("Only language models can be evaluated on running text.", hint="Leave out --file.")
-    texts = [read_text(path)[0] for path in paths]
-    settings = model.config.model
-    width = min(MAX_WINDOW, settings.target_text.max_tokens)
-    windows = windows_of(texts, model.tokenizers.target, width, settings.decoder)
+    windows = model.task.text_windows(model, [read_text(path)[0] for path in paths], MAX_WINDOW)
     return perplexity_scores(model.module, windows, "file", unknown_rate=windows.unknown_rate)
 
 

@@ -32,7 +32,7 @@ def layer_predictions(context: GenerationContext | MaskedContext, position: int 
     batch, time = context.batch_at(context.position(position))
     with trace(module, KINDS) as activations:
         module(batch)
-    record, side = activations.to_record("", {}), "target" if isinstance(context, GenerationContext) else "source"
+    record, side = activations.to_record("", {}), context.side
     # One time step is needed; the first is kept too, because some heads treat it separately.
     times = sorted({0, time})
     signals = tuple(replace(each, values=each.values[times]) for each in record.signals if each.side == side)

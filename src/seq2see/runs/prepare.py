@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from seq2see.core.errors import UserError
-from seq2see.data.examples import ImageExamples
 from seq2see.runs.pretrained import pretrained_model
 from seq2see.runs.split_fingerprints import SplitFingerprint, split_fingerprint
 from seq2see.tasks.processors import Tokenizers
@@ -56,7 +55,7 @@ def _prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
     split_fingerprints = {name: split_fingerprint(examples) for name, examples in splits.items()}
     examples = splits["train"]
     fingerprints = {
-        "data": examples.fingerprint if isinstance(examples, ImageExamples) else split_fingerprints["train"]["sha256"],
+        "data": getattr(examples, "fingerprint", None) or split_fingerprints["train"]["sha256"],
         "vocabulary": tokenizers.fingerprint,
     }
     return PreparedData(

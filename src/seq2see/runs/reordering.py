@@ -6,7 +6,7 @@ Tokens are moved instead of words, because reordered words might be tokenized di
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,8 @@ from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD
 from seq2see.inspection.position_encodings import remove_positions, stream_distances
 from seq2see.runs.load import open_model
-from seq2see.tasks.encoder_only import Predictor, batch_of
-from seq2see.tasks.generation import GenerationRequest
 from seq2see.tasks.model import Model, ScoredText
 from seq2see.tasks.model_folder import StoredModel
-
-MAX_NEW_TOKENS = 40
-"""Maximum length of the output for a reordered input."""
-TOP_K = 5
 
 
 @dataclass(frozen=True)
@@ -51,16 +45,7 @@ class Reordering:
     @torch.inference_mode()
     def predict(self) -> tuple[str, tuple[tuple[ScoredText, ...], ...]]:
         """The output for this order; of an encoder-only model, also the candidates."""
-        model, reordered = self.model, [self.ids[index] for index in self.order]
-        if isinstance(model, Predictor):
-            inputs = replace(model.encode_input(self.text), ids=reordered)
-            scores = model.module(batch_of([inputs]).to(model.device)).float().log_softmax(-1)[0].cpu()
-            result = model.task.postprocess(model.stored, inputs, scores, TOP_K)
-            return result.text, result.candidates
-        max_new_tokens = min(model.config.decoding.max_new_tokens, MAX_NEW_TOKENS)
-        source = reordered if model.has_source else reordered[1:]
-        request = GenerationRequest([source], [0], model.config.decoding.with_(max_new_tokens=max_new_tokens))
-        return model.tokenizers.target.decode(model.engine.generate(request, lambda count: None)[0][0].tokens), ()
+        return self.model.predict_tokens(self.text, [self.ids[index] for index in self.order])
 
     def distances(self) -> NDArray[np.float32]:
         """(layer, token): the distance of each token's hidden state from that in the original order."""
@@ -69,7 +54,7 @@ class Reordering:
 
 def reordering(model: Model, text: str, order: Sequence[int] = ()) -> Reordering:
     """A text with its i-th movable token replaced by movable token `order[i]`; empty: the original order."""
-    ids = _ids(model, text)
+    ids = model.token_ids(text)
     return Reordering(model, text, ids, full_order(ids, order))
 
 
@@ -89,10 +74,3 @@ def full_order(ids: list[int], order: Sequence[int]) -> list[int]:
     for position, index in zip(positions, order, strict=True):
         full[position] = positions[index]
     return full
-
-
-def _ids(model: Model, text: str) -> list[int]:
-    """The token ids of a text as model input."""
-    if isinstance(model, Predictor):
-        return model.encode_input(text).ids
-    return model.encode(text) if model.has_source else [BOS, *model.encode(text)]

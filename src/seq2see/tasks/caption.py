@@ -20,7 +20,7 @@ from seq2see.core.devices import pick_device
 from seq2see.core.settings import OpenKinds
 from seq2see.data.augmentation import Augmentation
 from seq2see.data.catalogue.catalogue import CatalogueImages
-from seq2see.data.examples import Example, ImageExamples
+from seq2see.data.examples import Example, ImageExamples, short_name
 from seq2see.data.generated.shapes import MovingShapesCorpus, ShapesCorpus
 from seq2see.data.image_dataset import CaptionDataset, ImageProcessor, VideoProcessor
 from seq2see.data.readers.data_report import DataReport
@@ -35,6 +35,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.classify_image import (
     IMAGE_VIEWS,
     encode_image,
+    gray_image,
     image_batches,
     image_size_text,
     named_image_batch,
@@ -55,7 +56,6 @@ from seq2see.tasks.task import (
     Capture,
     EncodedInput,
     Evaluation,
-    InputKind,
     SplitProgress,
     Splits,
     error_context,
@@ -129,7 +129,9 @@ class Caption(GenerativeTask):
 
     name: ClassVar[str] = "caption"
     recipe: ClassVar[type[Recipe]] = CaptionRecipe
-    input_kind: ClassVar[InputKind] = "image"
+    input_kind: ClassVar[str] = "image"
+    input_name: ClassVar[str] = "the name of an image file"
+    reads_files: ClassVar[bool] = True
     views: ClassVar[tuple[str, ...]] = (*IMAGE_VIEWS, "tokenize", "embeddings", "next-token", "decode")
     fixed_order: ClassVar[str] = "The tokens of this model cannot be reordered."
     attention_name: ClassVar[str] = "regions"
@@ -187,6 +189,14 @@ class Caption(GenerativeTask):
         """The pixels of the images."""
         return list(examples.pixels)
 
+    def example_input(self, settings: ModelSettings) -> Any:
+        """A gray image."""
+        return gray_image(settings.source)
+
+    def without_paths(self, examples: ImageExamples) -> ImageExamples:
+        """The images, each named by its folder and its file."""
+        return replace(examples, names=tuple(map(short_name, examples.names)))
+
     def open(self, stored: StoredModel, engine: Any) -> Captioner:
         """The model, which decodes with this engine."""
         return Captioner(stored, engine, self)
@@ -222,7 +232,8 @@ class CaptionVideo(Caption):
 
     name: ClassVar[str] = "caption-video"
     recipe: ClassVar[type[Recipe]] = CaptionVideoRecipe
-    input_kind: ClassVar[InputKind] = "video"
+    input_kind: ClassVar[str] = "video"
+    input_name: ClassVar[str] = "the name of a video file"
     views: ClassVar[tuple[str, ...]] = tuple(view for view in Caption.views if view != "positions")
     attention_name: ClassVar[str] = "frames"
 

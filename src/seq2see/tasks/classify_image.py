@@ -22,7 +22,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import OpenKinds
 from seq2see.data.augmentation import Augmentation
 from seq2see.data.catalogue.catalogue import CatalogueImages
-from seq2see.data.examples import Example, ImageExamples
+from seq2see.data.examples import Example, ImageExamples, short_name
 from seq2see.data.generated.shapes import ShapesCorpus
 from seq2see.data.image_dataset import ImageDataset, ImageProcessor, ShuffledSampler
 from seq2see.data.readers.data_report import DataReport
@@ -51,7 +51,6 @@ from seq2see.tasks.task import (
     Capture,
     EncodedInput,
     Evaluation,
-    InputKind,
     SplitProgress,
     Splits,
     plain,
@@ -83,7 +82,9 @@ class ClassifyImage(ClassifyText):
 
     name: ClassVar[str] = "classify-image"
     recipe: ClassVar[type[Recipe]] = ClassifyImageRecipe
-    input_kind: ClassVar[InputKind] = "image"
+    input_kind: ClassVar[str] = "image"
+    input_name: ClassVar[str] = "the name of an image file"
+    reads_files: ClassVar[bool] = True
     unit: ClassVar[str] = "images"
     views: ClassVar[tuple[str, ...]] = IMAGE_VIEWS
     fixed_order: ClassVar[str] = "The tokens of this model cannot be reordered."
@@ -141,6 +142,14 @@ class ClassifyImage(ClassifyText):
     def inputs(self, examples: Any) -> list[Any]:
         """The pixels of the images."""
         return list(examples.pixels)
+
+    def example_input(self, settings: ModelSettings) -> Any:
+        """A gray image."""
+        return gray_image(settings.source)
+
+    def without_paths(self, examples: ImageExamples) -> ImageExamples:
+        """The images, each named by its folder and its file."""
+        return replace(examples, names=tuple(map(short_name, examples.names)))
 
     def encode(self, stored: StoredModel, raw: Any) -> EncodedInput:
         """Load and resize an image: a file name, or pixels (height, width, channel)."""
@@ -252,6 +261,12 @@ def encode_image(stored: StoredModel, raw: Any) -> EncodedInput:
         warnings += (f"resized from {width} x {height} to {new_width} x {new_height} pixels, {reason}",)
     name = "" if isinstance(raw, np.ndarray) else str(raw)
     return EncodedInput(name, [], False, warnings=warnings, pixels=pixels)
+
+
+def gray_image(source: Any) -> NDArray[np.uint8]:
+    """A gray image, or a gray video, with the size of the training images."""
+    frames = (source.frames,) if isinstance(source, VideoSource) else ()
+    return np.full((*frames, source.image_size, source.image_size, source.channels), 128, dtype=np.uint8)
 
 
 MAX_PATCHES = 128**2

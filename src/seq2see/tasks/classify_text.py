@@ -43,6 +43,7 @@ from seq2see.tasks.task import (
     DEVELOPMENT_SPLITS,
     BatchAt,
     Capture,
+    Comparison,
     EncodedInput,
     EvaluatedRow,
     Evaluation,
@@ -100,6 +101,7 @@ class ClassifyText(EncoderOnlyTask):
     name: ClassVar[str] = "classify-text"
     recipe: ClassVar[type[Recipe]] = ClassifyTextRecipe
     row_kind: ClassVar[RowKind] = "labels"
+    comparison: ClassVar[Comparison] = "decisions"
 
     def corpus(self, paths: tuple[str, ...]) -> UserLabeledTexts:
         """The user's own texts with labels: one table, or two files aligned by line."""

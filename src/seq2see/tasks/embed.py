@@ -19,7 +19,7 @@ from seq2see.tasks.encoder_only import EmbeddingArray, TaskResult
 from seq2see.tasks.model_folder import StoredModel
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.task import EncodedInput, Evaluation, InputKind, SplitProgress, Splits
+from seq2see.tasks.task import EncodedInput, Evaluation, SplitProgress, Splits
 
 
 class EmbedRecipe(Recipe):
@@ -67,9 +67,12 @@ class EmbedImage(Embed):
 
     name: ClassVar[str] = "embed-image"
     recipe: ClassVar[type[Recipe]] = EmbedImageRecipe
-    input_kind: ClassVar[InputKind] = "image"
+    input_kind: ClassVar[str] = "image"
+    input_name: ClassVar[str] = "the name of an image file"
+    reads_files: ClassVar[bool] = True
     views: ClassVar[tuple[str, ...]] = tuple(view for view in ClassifyImage.views if view != "compare")
     family = ClassifyImage.family
+    example_input = ClassifyImage.example_input
     encode = ClassifyImage.encode
     named_batch = ClassifyImage.named_batch
     with_settings = ClassifyImage.with_settings

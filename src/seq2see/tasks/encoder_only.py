@@ -6,7 +6,7 @@ import math
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar, Protocol
 
@@ -45,6 +45,8 @@ class TaskResult:
     """The best label at each position, for tasks with several labels per text."""
 
 
+REORDERED_CANDIDATES = 5
+"""The number of candidates for token ids in another order."""
 SHOWN_CANDIDATES = 8
 """The number of candidates that are shown if the whole vocabulary are candidates."""
 BATCH_SIZE = 64
@@ -153,6 +155,18 @@ class Predictor(Model):
             raise UserError(f"{target[:40]!r} is not a possible prediction for {source[:40]!r}.")
         return math.log(max(matches[0].probability, sys.float_info.min))
 
+    def token_ids(self, text: Any) -> list[int]:
+        """The token ids of a text, as the model receives them."""
+        return self.encode_input(text).ids
+
+    def predict_tokens(self, text: Any, ids: list[int]) -> tuple[str, tuple[tuple[ScoredText, ...], ...]]:
+        """The prediction for these token ids of a text, for example in another order, and its candidates."""
+        inputs = replace(self.encode_input(text), ids=ids)
+        with torch.inference_mode():
+            scores = self.task.scores(self.module(batch_of([inputs]).to(self.device)).float())[0].cpu()
+        result = self.task.postprocess(self.stored, inputs, scores, REORDERED_CANDIDATES)
+        return result.text, result.candidates
+
     def named_batch(self, source: Any, target: str | None) -> NamedBatch:
         """A text or an image as a batch of one; the target is ignored."""
         return self._named_batch(self.encode_input(source))
@@ -184,6 +198,8 @@ class Predictor(Model):
         return inputs.warnings + unknown_token_warnings(text, inputs.ids, self.tokenizers.source)
 
 
+REORDERED_CANDIDATES = 5
+"""The number of candidates for token ids in another order."""
 SHOWN_CANDIDATES = 8
 """The number of candidates that are shown if the whole vocabulary are candidates."""
 BATCH_SIZE = 64

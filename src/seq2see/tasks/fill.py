@@ -20,7 +20,7 @@ from seq2see.data.masking import MaskedTextDataset, MaskedTextPairDataset, crop_
 from seq2see.data.readers.texts import UserTexts
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, add_mask_token
 from seq2see.data.windows import WindowSampler
-from seq2see.models.settings import MaskedTokensNSPTarget, MaskedTokensTarget, Text
+from seq2see.models.settings import MaskedTokensNSPTarget, MaskedTokensTarget, ModelSettings, Text
 from seq2see.tasks.classify_text import ClassifyText, source_tokenizer
 from seq2see.tasks.encoder_only import EncoderOnlyTask, TaskResult
 from seq2see.tasks.masked_context import FIRST_TEXT_ID, MaskedContext, masked_context
@@ -41,7 +41,14 @@ from seq2see.tasks.task import (
     plain,
 )
 from seq2see.tasks.teacher_forcing import BATCH_SIZE, LOSS_WINDOWS, evaluate_teacher_forced
-from seq2see.tasks.write import TextCorpus, check_running_text, text_summary, token_loss_rows, token_loss_section
+from seq2see.tasks.write import (
+    TextCorpus,
+    check_running_text,
+    first_line,
+    text_summary,
+    token_loss_rows,
+    token_loss_section,
+)
 from seq2see.training.objectives import MaskedToken, MaskedTokenNextSentence
 
 LOSS_WINDOW_TOKENS = 64
@@ -165,6 +172,10 @@ class Fill(EncoderOnlyTask):
     def encode_for_embedding(self, stored: StoredModel, raw: Any) -> EncodedInput:
         """Encode a whole text, truncated at its end."""
         return ClassifyText().encode(stored, raw)
+
+    def page_examples(self, settings: ModelSettings, examples: Sequence[Example]) -> list[Example]:
+        """The beginning of the first line of each text."""
+        return [Example(first_line(each.target), "") for each in examples]
 
     def token_context(self, model: Any, raw: Any, target: str, token_ids: Sequence[int]) -> MaskedContext:
         """The text, in which one position at a time is masked."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -49,7 +50,6 @@ from seq2see.tasks.task import (
     Comparison,
     EvaluatedRow,
     Evaluation,
-    InputKind,
     RowKind,
     SplitProgress,
     Splits,
@@ -68,6 +68,8 @@ CONTEXTS = (1, 2, 4, 8, 16, 32)
 """Context lengths of the linear autoregressive baselines."""
 BATCH_SIZE = 256
 """Forecasts per batch."""
+MAX_WINDOWS = 12
+"""The number of windows of the test values that the explorer offers as examples."""
 SHOWN = 8
 """Values of a sample that are predicted; the context of a sample has at least as many values."""
 
@@ -111,7 +113,7 @@ class Forecast(Task):
 
     name: ClassVar[str] = "forecast"
     recipe: ClassVar[type[Recipe]] = ForecastRecipe
-    input_kind: ClassVar[InputKind] = "series"
+    input_kind: ClassVar[str] = "series"
     views: ClassVar[tuple[str, ...]] = (
         "runs", "attention", "single-head", "recurrent", "compare", "mistakes", "architecture",
     )  # fmt: skip
@@ -157,6 +159,22 @@ class Forecast(Task):
         """The test values; they follow the training values, so the whole series is generated."""
         splits, _ = self.read(recipe)
         return splits.get("test") or splits["valid"]
+
+    def page_examples(self, settings: ModelSettings, examples: Sequence[Example]) -> list[Example]:
+        """Windows of the test values, each with the length of the model's context, and the values after each."""
+        context, values = context_of(settings), [value for each in examples for value in each.target.split()]
+        starts = range(0, max(1, len(values) - 2 * context), max(1, len(values) // MAX_WINDOWS))
+        pairs = [(values[start : start + context], values[start + context : start + 2 * context]) for start in starts]
+        return [Example(" ".join(inputs), " ".join(future)) for inputs, future in pairs if len(inputs) == context]
+
+    def page_batch(self, batch: NamedBatch) -> NamedBatch:
+        """The batch with time steps as the names of its tokens; each label is the next time step.
+
+        The values themselves have too many digits for names; a chart shows them.
+        """
+        count = len(batch.tokens["target"])
+        times = [str(time + 1) for time in range(count + 1)]
+        return replace(batch, tokens={"target": times[:count], "labels": times[1:]})
 
     def validate(self, module: nn.Module, valid: Any, check: Callable[[], Any]) -> tuple[float, dict[str, float]]:
         """The mean squared error of one-step forecasts."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -44,6 +44,9 @@ class GenerationContext:
     def prefix(self) -> Sequences:
         """The target ids so far as a batch of one."""
         return Sequences.of([self.ids]).to(self.model.device)
+
+    side: ClassVar[str] = "target"
+    """The side of the model that predicts the tokens."""
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -103,7 +106,7 @@ def generation_context(model: Model, source: Any, target: str = "", token_ids: S
     """
     check_token_ids(model.tokenizers.target, token_ids)
     prefix_ids = [*model.tokenizers.target.encode(target), *token_ids]
-    if model.task.input_kind in ("image", "video"):
+    if model.task.reads_files:
         return GenerationContext(model, model.named_batch(source, "").batch.source, prefix_ids, False)
     return _text_context(model, source, prefix_ids)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -32,6 +33,9 @@ class MaskedContext:
     """The token ids without <bos> and <eos>; [MASK] may be among them."""
     truncated: bool
     """Whether the text was truncated to the limit of the model."""
+
+    side: ClassVar[str] = "source"
+    """The side of the model that predicts the tokens."""
 
     @property
     def tokenizer(self) -> Tokenizer:

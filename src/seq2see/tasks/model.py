@@ -24,6 +24,9 @@ from seq2see.tasks.input_warnings import unknown_token_warnings
 from seq2see.tasks.model_folder import StoredModel
 from seq2see.tasks.tracing import NamedBatch, TextAttention, trace_text
 
+MAX_REORDERED_TOKENS = 40
+"""Maximum length of the output for token ids in another order."""
+
 
 @dataclass(frozen=True)
 class ScoredText:
@@ -171,6 +174,17 @@ class Model:
             scores = self.module(batch).float().log_softmax(-1)
         prompt_length = 0 if self.has_source else len(self.tokenizers.source.encode(source))
         return float(scores[0].gather(-1, batch.labels[0][:, None])[prompt_length:].sum())
+
+    def token_ids(self, text: Any) -> list[int]:
+        """The token ids of a text, as the model receives them."""
+        return self.encode(text) if self.has_source else [BOS, *self.encode(text)]
+
+    def predict_tokens(self, text: Any, ids: list[int]) -> tuple[str, tuple[tuple[ScoredText, ...], ...]]:
+        """The output for these token ids of a text, for example in another order, and candidates if there are any."""
+        decoding = self.config.decoding
+        decoding = decoding.with_(max_new_tokens=min(decoding.max_new_tokens, MAX_REORDERED_TOKENS))
+        request = GenerationRequest([ids if self.has_source else ids[1:]], [0], decoding)
+        return self.tokenizers.target.decode(self.engine.generate(request, lambda count: None)[0][0].tokens), ()
 
     def token_context(self, source: Any, target: str = "", token_ids: Sequence[int] = ()) -> Any:
         """The tokens so far, for the probabilities of the next (`GenerationContext`, `MaskedContext`)."""

@@ -49,6 +49,7 @@ from seq2see.tasks.report_parts import (
     section,
     words,
 )
+from seq2see.tasks.tracing import NamedBatch
 
 Splits = Mapping[str, Sequence[Example]]
 SplitProgress = Callable[[str, int], Any]
@@ -57,9 +58,8 @@ SHOWN_ROWS = 20
 """The number of rows of a table in the report."""
 DEVELOPMENT_SPLITS = ("train", "valid")
 """Splits without test scores, as long as there are other splits."""
-InputKind = Literal["text", "image", "video", "series"]
 RowKind = Literal["texts", "labels", "tags", "token_losses", "forecasts"]
-Comparison = Literal["outputs", "decisions", "perplexity", "errors"]
+Comparison = Literal["scores", "outputs", "decisions", "perplexity", "errors"]
 
 
 BatchAt = Callable[[int], Batch]
@@ -128,8 +128,12 @@ class Task(ABC):
     """The word of the command line, of the page and of the documentation."""
     recipe: ClassVar[type[Recipe]]
     """The type of its recipes: the settings that this task has."""
-    input_kind: ClassVar[InputKind] = "text"
-    """What a prediction is made from."""
+    input_kind: ClassVar[str] = "text"
+    """What a prediction is made from: text, image, video or series."""
+    input_name: ClassVar[str] = "a text"
+    """What a user types for a prediction."""
+    reads_files: ClassVar[bool] = False
+    """Whether a text input is the name of a file, as of an image; requests to the explorer name no files."""
     views: ClassVar[tuple[str, ...]] = (
         "runs", "tokenize", "attention", "single-head", "recurrent", "positions", "compare", "mistakes", "architecture",
         "embeddings",
@@ -149,8 +153,8 @@ class Task(ABC):
     """Whether a prediction is decoded token by token, so that there is a choice of engines."""
     fills_masks: ClassVar[bool] = False
     """Whether its inputs can have [MASK], which the model replaces by a token."""
-    comparison: ClassVar[Comparison] = "decisions"
-    """How two runs are compared: their outputs, decisions, perplexities or forecast errors."""
+    comparison: ClassVar[Comparison] = "scores"
+    """How two runs are compared: their scores, or in detail their outputs, decisions, perplexities or forecasts."""
     unit: ClassVar[str] = "tok"
     """The unit of the training speed."""
     predicted_unit: ClassVar[str] = "predictions"
@@ -294,6 +298,26 @@ class Task(ABC):
     def inputs(self, examples: Any) -> list[Any]:
         """The inputs of examples, as `predict` accepts them."""
         return [example.source for example in examples]
+
+    def example_input(self, settings: ModelSettings) -> Any:
+        """An input for models without samples."""
+        return self.default_input
+
+    def without_paths(self, examples: Any) -> Any:
+        """Examples for the page of the explorer, which shows no paths."""
+        return examples
+
+    def page_examples(self, settings: ModelSettings, examples: Sequence[Example]) -> Sequence[Example]:
+        """Inputs and references that the page of the explorer offers, made of examples."""
+        return examples
+
+    def page_batch(self, batch: NamedBatch) -> NamedBatch:
+        """An input with the names of its tokens for the page of the explorer."""
+        return batch
+
+    def text_windows(self, model: Any, texts: Sequence[Example], max_tokens: int) -> Any:
+        """Windows of running text, for the perplexity of a language model."""
+        raise UserError("Only language models can be evaluated on running text.", hint="Leave out --file.")
 
     def shown_settings(self, model: Any) -> dict[str, Any]:
         """The settings of predictions that are shown in the explorer, besides those of the model."""

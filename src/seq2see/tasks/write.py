@@ -20,7 +20,7 @@ from seq2see.decoding.settings import Decoding, make_limits, make_sampler
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings
-from seq2see.models.settings import TextTarget
+from seq2see.models.settings import ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.generative import GenerativeTask, evaluation_split, perplexity_scores
 from seq2see.tasks.model import Model
@@ -43,6 +43,8 @@ from seq2see.tasks.task import (
 from seq2see.tasks.teacher_forcing import batch_count, token_losses
 from seq2see.training.objectives import NextToken
 
+MAX_PROMPT = 60
+"""The number of characters of a prompt that the explorer offers."""
 TextCorpus = Annotated[UserTexts | PythonLibrary | CatalogueText, Field(discriminator="kind")]
 """Corpora of running text."""
 
@@ -145,6 +147,16 @@ class Write(GenerativeTask):
         outputs = [each[0].tokens[len(prompt) :] for each, prompt in zip(results, ids, strict=True)]
         return [model.tokenizers.target.decode(tokens) for tokens in outputs]
 
+    def page_examples(self, settings: ModelSettings, examples: Sequence[Example]) -> list[Example]:
+        """The beginning of the first line of each text, as a prompt."""
+        return [Example(first_line(each.target), "") for each in examples]
+
+    def text_windows(self, model: Model, texts: Sequence[Example], max_tokens: int) -> TextDataset:
+        """Consecutive windows of texts."""
+        settings = model.config.model
+        width = min(max_tokens, settings.target_text.max_tokens)
+        return TextDataset(texts, model.tokenizers.target, width, context_before(settings.decoder))
+
     def size(self, splits: Splits) -> int:
         """The number of characters that are evaluated."""
         return sum(len(example.target) for example in splits[evaluation_split(splits)])
@@ -200,6 +212,6 @@ def context_before(decoder: Settings | None) -> int:
     return decoder.order - 1 if isinstance(decoder, NgramSettings) else 0
 
 
-def windows_of(texts: Sequence[Example], tokenizer: Tokenizer, width: int, decoder: Settings | None) -> TextDataset:
-    """Consecutive windows of texts for this decoder."""
-    return TextDataset(texts, tokenizer, width, context_before(decoder))
+def first_line(text: str) -> str:
+    """The beginning of the first line that is not blank."""
+    return next((line for line in text.splitlines() if line.strip()), "")[:MAX_PROMPT]

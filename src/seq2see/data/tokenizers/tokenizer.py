@@ -130,6 +130,8 @@ class Tokenizer:
 
     file = "tokenizer.json"
     """The file name in the folder of a model."""
+    is_text = True
+    """Whether it reads texts; the processors of images and series stand in the same place."""
 
     def __init__(self, kind: str, content: dict[str, Any]):
         self.kind = kind

@@ -13,7 +13,6 @@ from seq2see.data.examples import Example
 from seq2see.explorer.inputs import example_of
 from seq2see.explorer.schemas import ArrayResponse, Index, RunRequest
 from seq2see.explorer.traces import TraceRequest, attention_layers, attention_weights, named_batch, record
-from seq2see.explorer.views.series import test_windows
 from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.attention_measures import (
     HEAD_FUSIONS,
@@ -142,24 +141,15 @@ def part(workspace: Workspace, request: HeadPartRequest) -> ArrayResponse:
 def examples(workspace: Workspace, request: ExamplesRequest) -> dict[str, Any]:
     """Test examples of a run; if its data are missing, the first text of its samples."""
     run = workspace.run(request.run)
-    is_series = run.task.input_kind == "series"
     try:
-        found = test_windows(run) if is_series else run.test_examples[:MAX_EXAMPLES]
+        found = run.task.page_examples(run.settings, run.test_examples)[:MAX_EXAMPLES]
     except UserError:  # the data are missing
         found = []
-    has_source = run.model.has_source or is_series
     if not found and isinstance(default := example_of(run), str):
-        found = [Example(default, "") if has_source else Example("", default)]
+        found = [Example(default, "")]
     short = [each for each in found if len(each.source) <= MAX_EXAMPLE_CHARACTERS] or list(found)
-    return {"examples": [_example_fields(each, has_source) for each in short[: request.max_examples]]}
-
-
-def _example_fields(example: Example, has_source: bool) -> dict[str, Any]:
-    """The source and target of an example; of running text, the beginning of its first line as source."""
-    if has_source:
-        return {"source": example.source, "target": example.target, "gold": bool(example.sure_links)}
-    text = next((line for line in example.target.splitlines() if line.strip()), "")[:MAX_EXAMPLE_CHARACTERS]
-    return {"source": text, "target": "", "gold": False}
+    fields = [(each.source, each.target, bool(each.sure_links)) for each in short[: request.max_examples]]
+    return {"examples": [{"source": source, "target": target, "gold": gold} for source, target, gold in fields]}
 
 
 def _layer_fields(layer: Signal, tokens: dict[str, list[str]]) -> dict[str, Any]:

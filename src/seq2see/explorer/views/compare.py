@@ -67,7 +67,7 @@ def text_or_default(run: OpenRun, text: str) -> str:
 
 def takes_images(run: OpenRun) -> bool:
     """Whether the input of a run's model is an image or a video."""
-    return run.task.input_kind in ("image", "video")
+    return run.task.reads_files
 
 
 def predict(workspace: Workspace, request: TraceRequest) -> Prediction:

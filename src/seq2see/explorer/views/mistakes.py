@@ -75,7 +75,7 @@ def forecasts(workspace: Workspace, request: SplitRequest) -> ArrayResponse:
     """(3, time): the time, the true value and the forecast one step ahead, in the order of time."""
     run = workspace.run(request.run)
     evaluated = _rows(workspace, run, request.split)
-    if run.task.input_kind != "series":
+    if run.task.row_kind != "forecasts":
         raise UserError("This model does not forecast.", location=run.name, hint="Choose a run of a series.")
     return ArrayResponse(
         np.array([[float(each) for each in (row.text, row.truth, row.prediction)] for row in evaluated]).T
@@ -115,7 +115,7 @@ def without_paths(rows: list[EvaluatedRow], model: Model) -> list[EvaluatedRow]:
 
 def has_images(model: Model) -> bool:
     """Whether the source are images, which the tables contain as file names."""
-    return model.task.input_kind in ("image", "video")
+    return bool(model.task.reads_files)
 
 
 def row_fields(row: EvaluatedRow) -> dict[str, Any]:

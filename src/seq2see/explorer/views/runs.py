@@ -71,7 +71,7 @@ def samples(workspace: Workspace, request: SamplesRequest) -> dict[str, Any]:
         raise UserError(f"There are no samples of step {request.step:,}.", location=run.name)
     columns, *rows = [line.split("\t") for line in path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]]
     rows = [row for row in rows if len(row) == 3]
-    if run.task.input_kind in ("image", "video"):
+    if run.task.reads_files:
         rows = [[short_name(name), *rest] for name, *rest in rows]
     marked = [diff_parts(output, reference) for _, reference, output in rows]
     return {"columns": columns, "rows": rows, "marked": marked}

@@ -7,14 +7,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from seq2see.core.errors import UserError
-from seq2see.data.examples import Example
 from seq2see.data.series_dataset import parse_numbers
 from seq2see.explorer.schemas import InputText, RunRequest
-from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.tasks.forecast import context_of
-
-MAX_WINDOWS = 12
-"""The number of windows of the test values that are offered as examples."""
+from seq2see.explorer.workspace import Workspace
 
 
 class ForecastRequest(RunRequest):
@@ -36,12 +31,3 @@ def forecast_series(workspace: Workspace, request: ForecastRequest) -> dict[str,
     values = parse_numbers(request.text)[-len(one_step) :]
     forecast = parse_numbers(model(request.text, max_new_tokens=request.horizon).text)
     return {"values": values, "one_step_predictions": one_step, "forecast": forecast}
-
-
-def test_windows(run: OpenRun) -> list[Example]:
-    """Windows of a run's test values, each with the length of the model's context, and the values after each."""
-    context = context_of(run.settings)
-    values = [value for each in run.test_examples for value in each.target.split()]
-    starts = range(0, max(1, len(values) - 2 * context), max(1, len(values) // MAX_WINDOWS))
-    windows = [(values[start : start + context], values[start + context : start + 2 * context]) for start in starts]
-    return [Example(" ".join(inputs), " ".join(future)) for inputs, future in windows if len(inputs) == context]

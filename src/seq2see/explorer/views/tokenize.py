@@ -9,8 +9,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from seq2see.data.image_dataset import ImageProcessor
-from seq2see.data.series_dataset import StandardScaler
 from seq2see.data.tokenizers.pretrained_tokenizer import PretrainedTokenizer
 from seq2see.data.tokenizers.tokenizer import UNK, VISIBLE, Tokenizer
 from seq2see.data.tokenizers.tokenizer_files import BYTE_TOKENS
@@ -41,7 +39,7 @@ def text_tokenizers(tokenizers: Tokenizers) -> dict[str, Tokenizer]:
         by_side = {"both": tokenizers.source}
     else:
         by_side = {"source": tokenizers.source, "target": tokenizers.target}
-    return {name: each for name, each in by_side.items() if not isinstance(each, ImageProcessor | StandardScaler)}
+    return {name: each for name, each in by_side.items() if each.is_text}
 
 
 def tokenize_spans(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
