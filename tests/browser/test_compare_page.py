@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from page_data import view_data
 
-from seq2see.explorer.views import image_input
 from seq2see.tasks.model import Model
 
 
@@ -49,7 +48,7 @@ def test_two_texts_of_different_lengths_have_no_difference(open_view):
 
 def test_images_can_be_compared(open_view, runs):
     page = open_view("compare", run="vit", other_number=1)
-    model, images = runs.model("vit"), image_input.test_images(runs.workspace.run(runs.id("vit"))).pixels
+    model, images = runs.model("vit"), inputs.test_images(runs.workspace.run(runs.id("vit"))).pixels
     answers = [each.text_content() for each in page.locator(".side > .side-answer").all()]
     assert answers == [model.predict([images[number]])[0].text for number in (0, 1)]
     second = model.trace(images[1]).of("attention")[-1].values.mean(0)

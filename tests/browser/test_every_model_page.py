@@ -15,7 +15,7 @@ from seq2see.data.readers.video_decoding import load_video
 from seq2see.data.series_dataset import parse_numbers
 from seq2see.explorer.offline import saved_page
 from seq2see.explorer.workspace import Workspace
-from seq2see.tasks.generation_context import generation_context
+from seq2see.tasks.token_context import generation_context
 
 STRIP = "div.frames"
 MATRIX = ".attention-figure canvas"

@@ -9,9 +9,8 @@ import pytest
 import torch
 from page_data import link_state, view_data, wait_until
 
-from seq2see.explorer.endpoints import to_response
 from seq2see.explorer.inputs import example_of
-from seq2see.explorer.routes import ROUTES
+from seq2see.explorer.routes import ROUTES, to_response
 from seq2see.inspection.module_summary import summarize_modules
 from seq2see.layers.attention import CrossAttention
 from seq2see.runs.load import read_model

@@ -12,9 +12,8 @@ import pytest
 from tiny_workspace import BEARER, CREDENTIALS, HOST_HEADER, Client, make_app, required_fields, run_async, workspace
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.endpoints import _cancel_on_disconnect, to_response
 from seq2see.explorer.job_queue import JobQueue
-from seq2see.explorer.routes import ROUTES, Route
+from seq2see.explorer.routes import ROUTES, Route, _cancel_on_disconnect, to_response
 from seq2see.explorer.schemas import ArrayResponse, RunRequest
 from seq2see.explorer.server import build_app
 

@@ -17,10 +17,10 @@ from seq2see.core.errors import UserError
 from seq2see.data.readers.video_decoding import frame_indices
 from seq2see.data.series_dataset import parse_numbers
 from seq2see.data.tokenizers.tokenizer import EOS
-from seq2see.explorer import saved_views
+from seq2see.explorer import offline
 from seq2see.explorer.describe import describe_run, views_of
+from seq2see.explorer.offline import VIEW_RECORDERS, ResponseRecorder
 from seq2see.explorer.routes import ROUTES
-from seq2see.explorer.saved_views import VIEW_RECORDERS, ResponseRecorder
 from seq2see.inspection.trace import ATTENTION
 
 ATTENTION_VIEWS = {"attention", "single-head"}
@@ -64,9 +64,9 @@ def post(name: str, route: str, **body):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_supported_view_responds_without_an_error(name, monkeypatch):
-    monkeypatch.setattr(saved_views, "BEAM_WIDTHS", (2,))
-    monkeypatch.setattr(saved_views, "SEEDS", 1)
-    monkeypatch.setattr(saved_views, "MAX_NEW_TOKENS", 3)
+    monkeypatch.setattr(offline, "BEAM_WIDTHS", (2,))
+    monkeypatch.setattr(offline, "SEEDS", 1)
+    monkeypatch.setattr(offline, "MAX_NEW_TOKENS", 3)
     assert set(views_of(workspace(name).run("r1"))) == VIEWS[name]
     recorder = ResponseRecorder(workspace(name), describe_run(workspace(name).run("r1")), input_text(name))
     for view in VIEWS[name]:

@@ -17,7 +17,7 @@ from seq2see.explorer.views.next_token import (
     token_context,
     token_surprisals,
 )
-from seq2see.tasks.generation_context import generation_context
+from seq2see.tasks.token_context import generation_context
 
 TARGET = "你有一支笔"
 

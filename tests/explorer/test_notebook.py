@@ -15,7 +15,7 @@ from tiny_workspace import image_classifier
 import seq2see
 from seq2see.explorer import notebook
 from seq2see.explorer.notebook import attention_page
-from seq2see.explorer.saved_views import request_key
+from seq2see.explorer.offline import request_key
 from seq2see.explorer.workspace import OpenRun
 
 

@@ -14,14 +14,16 @@ from tiny_workspace import opened_run, workspace
 from seq2see.core.errors import UserError
 from seq2see.explorer import offline
 from seq2see.explorer.describe import list_runs
-from seq2see.explorer.offline import saved_page, to_iframe, write_page
-from seq2see.explorer.saved_views import (
+from seq2see.explorer.offline import (
     MAX_PAGE_BYTES,
     VIEW_RECORDERS,
     PageTooLarge,
     ResponseRecorder,
     record_views,
     request_key,
+    saved_page,
+    to_iframe,
+    write_page,
 )
 from seq2see.explorer.workspace import Workspace
 

@@ -8,7 +8,7 @@ import json
 import pytest
 from tiny_workspace import CREDENTIALS, HOST_HEADER, Client, make_app, run_async, workspace
 
-from seq2see.explorer import job_queue, routes, saved_views, schemas, security, server
+from seq2see.explorer import job_queue, offline, routes, schemas, security, server
 from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.security import (
     MAX_HEADER_BYTES,
@@ -278,7 +278,7 @@ class TestLimits:
         assert (job_queue.MAX_WAITING, job_queue.JOB_TIMEOUT) == (16, 120)
         assert (schemas.MAX_CHARACTERS, schemas.MAX_SHOWN_TOKENS) == (20_000, 1_000)
         assert (routes.MAX_TEXT_BYTES, routes.MAX_MEDIA_BYTES) == (1 << 20, 20 << 20)
-        assert (runs.MAX_POINTS, saved_views.MAX_PAGE_BYTES) == (4_000, 48 << 20)
+        assert (runs.MAX_POINTS, offline.MAX_PAGE_BYTES) == (4_000, 48 << 20)
 
 
 def _json() -> dict[str, str]:

@@ -17,8 +17,9 @@ from seq2see.core.errors import UserError
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.tokenizers.tokenizer import WordLevel, train_tokenizer
 from seq2see.decoding.settings import Decoding
+from seq2see.explorer import inputs
 from seq2see.explorer.schemas import RunRequest
-from seq2see.explorer.views import image_input, vit
+from seq2see.explorer.views import vit
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.inspection.attention_measures import rollout
 from seq2see.models.build import fresh_model
@@ -69,7 +70,7 @@ def workspace() -> Workspace:
 PIXELS = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
 
 
-def request(kind=image_input.ImageRequest, run: str = "r1", pixels=PIXELS, **fields):
+def request(kind=inputs.ImageRequest, run: str = "r1", pixels=PIXELS, **fields):
     """A request as the page sends it."""
     content = base64.b64encode(pixels.tobytes()).decode()
     return kind.model_validate_json(json.dumps({"run": run, "pixels": content, **fields}))
@@ -91,7 +92,7 @@ def test_the_info_has_the_sizes_of_the_model(workspace: Workspace):
 
 def test_only_the_requested_patches_are_reordered_and_masked(workspace: Workspace):
     order = [1, 2, 0, *range(3, 16)]
-    found = image_input.image(workspace, request(order=order, cover=[5])).array
+    found = inputs.image(workspace, request(order=order, cover=[5])).array
     np.testing.assert_array_equal(found[:4, :4], PIXELS[:4, 4:8])
     np.testing.assert_array_equal(found[:4, 4:8], PIXELS[:4, 8:12])
     np.testing.assert_array_equal(found[:4, 8:12], PIXELS[:4, :4])
@@ -101,7 +102,7 @@ def test_only_the_requested_patches_are_reordered_and_masked(workspace: Workspac
     np.testing.assert_array_equal(found[unchanged], PIXELS[unchanged])
     for fields in ({"order": [0, 1]}, {"order": [0] * 16}, {"cover": [16]}):
         with pytest.raises(UserError, match="16 patches"):
-            image_input.image(workspace, request(**fields))
+            inputs.image(workspace, request(**fields))
 
 
 @torch.no_grad()
@@ -199,22 +200,20 @@ def encoded_file(pixels: np.ndarray, kind: str = "PNG") -> str:
 
 
 def test_a_file_is_preprocessed_and_an_invalid_one_is_an_error(workspace: Workspace):
-    found = image_input.upload(workspace, image_input.UploadRequest(run="r1", files=(encoded_file(PIXELS),))).array
+    found = inputs.upload(workspace, inputs.UploadRequest(run="r1", files=(encoded_file(PIXELS),))).array
     np.testing.assert_array_equal(found, PIXELS)
-    large = image_input.upload(
-        workspace, image_input.UploadRequest(run="r1", files=(encoded_file(PIXELS.repeat(9, 0).repeat(9, 1)),))
+    large = inputs.upload(
+        workspace, inputs.UploadRequest(run="r1", files=(encoded_file(PIXELS.repeat(9, 0).repeat(9, 1)),))
     ).array
     assert large.shape == (16, 16, 3)
     for content, message in ((b"<svg>", "SVG"), (b"", "empty"), (b"\x89PNG\r\n\x1a\nxx", "damaged")):
         with pytest.raises(UserError, match=message):
-            image_input.upload(
-                workspace, image_input.UploadRequest(run="r1", files=(base64.b64encode(content).decode(),))
-            )
+            inputs.upload(workspace, inputs.UploadRequest(run="r1", files=(base64.b64encode(content).decode(),)))
     with pytest.raises(UserError, match="2 files"):
-        image_input.upload(workspace, image_input.UploadRequest(run="r1", files=(encoded_file(PIXELS),) * 2))
+        inputs.upload(workspace, inputs.UploadRequest(run="r1", files=(encoded_file(PIXELS),) * 2))
     with pytest.raises(UserError, match="not base64"):
-        image_input.image(workspace, image_input.ImageRequest(run="r1", pixels="***"))
+        inputs.image(workspace, inputs.ImageRequest(run="r1", pixels="***"))
     with pytest.raises(UserError, match="768"):
-        image_input.image(workspace, image_input.ImageRequest(run="r1", pixels="AAAA"))
+        inputs.image(workspace, inputs.ImageRequest(run="r1", pixels="AAAA"))
     with pytest.raises(UserError, match="no image 3"):
-        image_input.image(workspace, image_input.ImageRequest(run="r1", number=3))
+        inputs.image(workspace, inputs.ImageRequest(run="r1", number=3))

@@ -18,8 +18,18 @@ from hypothesis import strategies as st
 from seq2see.core.errors import UserError
 from seq2see.data.readers.image_files import ImageError
 from seq2see.runs import output_file
-from seq2see.runs.batch_inference import InferenceOptions, Progress, StdoutWriter, predict_lines
-from seq2see.runs.input_lines import LARGEST_WINDOW, LineSource, line_windows, lines_of, lines_of_pipe, window_size
+from seq2see.runs.batch_inference import (
+    LARGEST_WINDOW,
+    InferenceOptions,
+    LineSource,
+    Progress,
+    StdoutWriter,
+    line_windows,
+    lines_of,
+    lines_of_pipe,
+    predict_lines,
+    window_size,
+)
 from seq2see.runs.output_file import OutputFile
 from seq2see.tasks.model import Output, Prediction
 from seq2see.tasks.task import error_context

@@ -14,9 +14,9 @@ import safetensors.torch
 import torch
 
 from seq2see.runs.report import write_report
-from seq2see.runs.report_drawing import marked
+from seq2see.runs.report_page import marked
 from seq2see.runs.run_folder import RunFolder
-from seq2see.tasks.report_strings import TEXTS
+from seq2see.tasks.report_parts import TEXTS
 
 EVIL = "<script>alert(1)</script>"
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"

@@ -181,4 +181,4 @@ def test_heads_are_selected_on_validation_and_scored_on_test(tmp_path, monkeypat
 
     monkeypatch.setattr(translate, "collect_attention", recording)
     evaluate.evaluate(run, max_new_tokens=2)
-    assert calls == [splits["valid"], splits["test"]]
+    assert calls[:2] == [splits["valid"], splits["test"]]  # then for the figure, one example at a time

@@ -15,7 +15,7 @@ from seq2see.cli.startup import importing
 
 if TYPE_CHECKING:
     from seq2see.core.settings import Settings
-    from seq2see.runs.input_lines import LineSource
+    from seq2see.runs.batch_inference import LineSource
     from seq2see.runs.output_file import OutputFile
     from seq2see.tasks.model import Model, Prediction
 
@@ -169,7 +169,7 @@ def _stop_message(output_file: OutputFile | None) -> str:
 
 def input_lines(texts: list[str] | None, files: list[Path] | None) -> LineSource:
     """The texts of the command line, or the lines of files or of standard input."""
-    from seq2see.runs.input_lines import LineSource, lines_of, lines_of_pipe
+    from seq2see.runs.batch_inference import LineSource, lines_of, lines_of_pipe
 
     if texts:
         return LineSource(texts, len(texts))

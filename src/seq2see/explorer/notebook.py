@@ -26,8 +26,7 @@ def load(name: str | Path, engine: str = "torch") -> Model:
 def attention_page(model: Model, source: str, target: str | None) -> str:
     """The view "Attention" of one prediction in an iframe; a plain table if the page would be too large."""
     # Imported here, so that loading a model does not import the server.
-    from seq2see.explorer.offline import saved_page, to_iframe
-    from seq2see.explorer.saved_views import PageTooLarge
+    from seq2see.explorer.offline import PageTooLarge, saved_page, to_iframe
     from seq2see.explorer.workspace import OpenRun, Workspace
 
     workspace = Workspace({"r1": OpenRun.from_model(model)})

@@ -1,14 +1,26 @@
-"""The table of routes: the name, the request model and the handler of every request of the page."""
+"""The table of routes (name, request model and handler of every request of the page), and their HTTP endpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import json
+import math
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
+import numpy as np
+from fastapi import Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field, ValidationError
+from starlette.exceptions import HTTPException
 
+from seq2see.core.errors import UserError
+from seq2see.explorer import inputs
+from seq2see.explorer.job_queue import JobQueue, QueueFull
 from seq2see.explorer.schemas import MAX_IMAGE_BYTES, ApiRequest, ArrayResponse, RunRequest
+from seq2see.explorer.security import Credentials, internal_error
 from seq2see.explorer.traces import TraceRequest
 from seq2see.explorer.views import (
     architecture,
@@ -16,18 +28,16 @@ from seq2see.explorer.views import (
     compare,
     decode,
     embeddings,
-    image_input,
     mistakes,
     next_token,
     positions,
     predict,
     recurrent,
     runs,
-    series,
     tokenize,
     vit,
 )
-from seq2see.explorer.workspace import Workspace
+from seq2see.explorer.workspace import RunNotFound, Workspace
 
 MAX_TEXT_BYTES, MAX_MEDIA_BYTES = 1 << 20, 2 * MAX_IMAGE_BYTES
 """The maximum size of a request with texts, and of one with images, in bytes."""
@@ -80,11 +90,11 @@ ROUTES: dict[str, Route] = {
     "recurrent/influence": Route(recurrent.InfluenceRequest, recurrent.influence, max_body_bytes=MAX_MEDIA_BYTES),
     "recurrent/context-vectors": Route(TraceRequest, recurrent.context_vectors, max_body_bytes=MAX_MEDIA_BYTES),
     "recurrent/attention-ablation": Route(TraceRequest, recurrent.attention_ablation, max_body_bytes=MAX_MEDIA_BYTES),
-    "series/forecast": Route(series.ForecastRequest, series.forecast_series),
-    "vit/info": Route(image_input.ImageRequest, vit.model_info, max_body_bytes=MAX_MEDIA_BYTES),
-    "vit/image-info": Route(image_input.ImageRequest, image_input.image_info, max_body_bytes=MAX_MEDIA_BYTES),
-    "vit/image": Route(image_input.ImageRequest, image_input.image, max_body_bytes=MAX_MEDIA_BYTES),
-    "vit/upload": Route(image_input.UploadRequest, image_input.upload, max_body_bytes=MAX_MEDIA_BYTES),
+    "series/forecast": Route(compare.ForecastRequest, compare.forecast_series),
+    "vit/info": Route(inputs.ImageRequest, vit.model_info, max_body_bytes=MAX_MEDIA_BYTES),
+    "vit/image-info": Route(inputs.ImageRequest, inputs.image_info, max_body_bytes=MAX_MEDIA_BYTES),
+    "vit/image": Route(inputs.ImageRequest, inputs.image, max_body_bytes=MAX_MEDIA_BYTES),
+    "vit/upload": Route(inputs.UploadRequest, inputs.upload, max_body_bytes=MAX_MEDIA_BYTES),
     "vit/predict": Route(vit.ImagePredictRequest, vit.predict_image, max_body_bytes=MAX_MEDIA_BYTES),
     "vit/attention": Route(vit.ImageAttentionRequest, vit.attention_map, max_body_bytes=MAX_MEDIA_BYTES),
     "vit/rollout": Route(vit.RolloutRequest, vit.attention_rollout, max_body_bytes=MAX_MEDIA_BYTES),
@@ -97,3 +107,136 @@ ROUTES: dict[str, Route] = {
     "positions/distances": Route(positions.ReorderRequest, positions.distances),
 }
 """`POST /api/<name>`."""
+
+
+NO_PATHS: Mapping[str, str] = {}
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+LOCAL_PATH = re.compile(r"(?<![\w.~<])(?:~/|/(?=[^\s/]+/)|[A-Za-z]:[\\/])[^\s'\"`<>]+")
+"""A text that looks like an absolute path."""
+
+
+class LoginRequest(ApiRequest):
+    """The token of the printed link."""
+
+    token: str = Field(max_length=200)
+
+
+def login_endpoint(credentials: Credentials) -> Endpoint:
+    """Exchanges the token for a cookie that scripts cannot read and other pages cannot send."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            payload = LoginRequest.model_validate_json(await request.body())
+        except ValidationError as error:
+            return error_response(422, _validation_error(error))
+        if not credentials.verify(payload.token):
+            return error_response(401, UserError("The token is wrong.", hint="Open the printed link."))
+        response = to_response({"logged_in": True})
+        response.set_cookie(credentials.cookie_name, credentials.token, httponly=True, samesite="strict", path="/")
+        return response
+
+    return endpoint
+
+
+def route_endpoint(route: Route, workspace: Workspace, queue: JobQueue) -> Endpoint:
+    """The endpoint of one route."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            payload = route.request_model.model_validate_json(await request.body())
+        except ValidationError as error:
+            return error_response(422, _validation_error(error))
+        job = queue.submit(lambda: to_response(route.handler(workspace, payload)))
+        return await _cancel_on_disconnect(request, job)
+
+    return endpoint
+
+
+def error_handlers(workspace: Workspace) -> dict[type[Exception], Callable[[Request, Any], Response]]:
+    """The responses to exceptions; any other exception is an internal error."""
+
+    def queue_full(request: Request, error: QueueFull) -> Response:
+        response = error_response(429, UserError("The queue of requests is full.", hint="Try again in a moment."))
+        response.headers["Retry-After"] = str(error.retry_after)
+        return response
+
+    def file_missing(request: Request, error: FileNotFoundError) -> Response:
+        return error_response(
+            422, UserError("A file of this run is missing.", hint="Check whether its folder was moved or deleted.")
+        )
+
+    def http_error(request: Request, error: HTTPException) -> Response:
+        return error_response(error.status_code, UserError(f"{error.detail}."))
+
+    return {
+        QueueFull: queue_full,
+        FileNotFoundError: file_missing,
+        HTTPException: http_error,
+        RunNotFound: lambda request, error: error_response(404, error),
+        UserError: lambda request, error: error_response(422, error, workspace.path_names),
+        Exception: lambda request, error: Response(
+            json.dumps(internal_error(error)), 500, media_type="application/json"
+        ),
+    }
+
+
+def to_response(result: dict[str, Any] | BaseModel | ArrayResponse) -> Response:
+    """The HTTP response of a handler's result: JSON, or the bytes of an array."""
+    if isinstance(result, ArrayResponse):
+        values = np.asarray(result.array, dtype="<f4")
+        shape = ",".join(map(str, values.shape))
+        return Response(values.tobytes(), media_type="application/octet-stream", headers={"X-Shape": shape})
+    content = result.model_dump() if isinstance(result, BaseModel) else result
+    return Response(_json(content), media_type="application/json")
+
+
+def _json(content: Any) -> str:
+    """JSON without NaN and infinity, which become null: a loss may have such a value."""
+    try:
+        return json.dumps(content, allow_nan=False)
+    except ValueError:
+        return json.dumps(_nan_to_none(content), allow_nan=False)
+
+
+def _nan_to_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _nan_to_none(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_nan_to_none(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+async def _cancel_on_disconnect(request: Request, job: Any) -> Response:
+    """The response of the job; if the client disconnects first, the job is cancelled."""
+    result = asyncio.ensure_future(job)
+    disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
+    try:
+        await asyncio.wait({result, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        return await result if result.done() else Response(status_code=499)
+    finally:
+        result.cancel()
+        disconnect.cancel()
+
+
+async def _wait_for_disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _validation_error(error: ValidationError) -> UserError:
+    """The first validation error of a request; the message does not repeat the content of the request."""
+    first = error.errors()[0]
+    location = ".".join(map(str, first["loc"]))
+    return UserError(
+        f"The request is not valid: {first['msg']}.", location=location, hint="See openapi.json for the schema."
+    )
+
+
+def error_response(status: int, error: UserError, path_names: Mapping[str, str] = NO_PATHS) -> Response:
+    """The JSON response of an error. Paths of runs become the names of the runs; all other local paths are removed."""
+    fields = {"message": error.message, "location": error.location, "hint": error.hint}
+    for path, name in path_names.items():
+        fields = {key: text.replace(path, name) for key, text in fields.items()}
+    body = {key: LOCAL_PATH.sub("…", text) for key, text in fields.items()}
+    return Response(json.dumps(body), status, media_type="application/json")

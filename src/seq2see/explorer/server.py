@@ -40,10 +40,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 import seq2see
 from seq2see.core.errors import UserError
 from seq2see.explorer.describe import list_runs
-from seq2see.explorer.endpoints import error_handlers, error_response, login_endpoint, route_endpoint, to_response
 from seq2see.explorer.job_queue import JobQueue
 from seq2see.explorer.offline import PAGE
-from seq2see.explorer.routes import MAX_TEXT_BYTES, ROUTES, Route
+from seq2see.explorer.routes import (
+    MAX_TEXT_BYTES,
+    ROUTES,
+    Route,
+    error_handlers,
+    error_response,
+    login_endpoint,
+    route_endpoint,
+    to_response,
+)
 from seq2see.explorer.schemas import ArrayResponse
 from seq2see.explorer.security import LOGIN_PATH, SECURITY_HEADERS, App, Credentials, SecurityMiddleware, error_fields
 from seq2see.explorer.workspace import Workspace

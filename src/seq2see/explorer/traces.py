@@ -10,9 +10,8 @@ from collections.abc import Collection
 from typing import Any
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.inputs import check_length
+from seq2see.explorer.inputs import ImageRequest, check_length, prepare_image
 from seq2see.explorer.schemas import InputRequest, InputText
-from seq2see.explorer.views.image_input import ImageRequest, prepare_image
 from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.record import ActivationRecord, Signal, SignalKind
 from seq2see.inspection.trace import ATTENTION

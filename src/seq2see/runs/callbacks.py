@@ -1,8 +1,10 @@
-"""Callbacks that run at every evaluation during training: validation scores and sample outputs."""
+"""What hears of the progress of a training: listeners, and callbacks at every evaluation (scores and samples)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from torch import nn
 
@@ -17,6 +19,28 @@ from seq2see.tasks.registry import task_of
 from seq2see.training.loop import Callback, Trainer
 from seq2see.training.metrics_logger import MetricsLogger
 from seq2see.training.signals import CallbackAborted, StopRequest
+
+
+class ProgressListener(Protocol):
+    """Receives the progress of training."""
+
+    def log(self, text: str) -> None:
+        """Show a line of text."""
+
+    def step(self, step: int, metrics: dict[str, float]) -> None:
+        """Receive the metrics of a training step."""
+
+
+@dataclass(frozen=True)
+class NullListener:
+    """Ignores all progress."""
+
+    def log(self, text: str) -> None:
+        """Do nothing."""
+
+    def step(self, step: int, metrics: dict[str, float]) -> None:
+        """Do nothing."""
+
 
 SAMPLES = 8
 """The number of sample sentences at every evaluation."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from seq2see.core.errors import UserError
 from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap, paired_bootstrap_accuracy
-from seq2see.runs.evaluated_rows import not_evaluated
+from seq2see.runs.evaluate import not_evaluated
 from seq2see.runs.run_folder import RunFolder, read_scores
 from seq2see.tasks.processors import Tokenizers
 from seq2see.tasks.registry import task_of

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import sync_folder, write_json
-from seq2see.runs.input_lines import LineWindow
+from seq2see.runs.batch_inference import LineWindow
 
 CHUNK_BYTES = 1 << 20
 FORMAT = 1

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.files import write_text
-from seq2see.runs.report_drawing import draw_section, samples
-from seq2see.runs.report_page import bilingual, cell, head, page, table
+from seq2see.runs.report_page import bilingual, cell, draw_section, head, page, samples, table
 from seq2see.runs.run_folder import RunFolder, read_rows, read_scores
 from seq2see.tasks.registry import task_named
 from seq2see.tasks.report_parts import ReportFigure, ReportSection, RunResults, note, section, words

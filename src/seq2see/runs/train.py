@@ -21,8 +21,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
 from seq2see.core.seeds import seed_torch
 from seq2see.layers.initialization import initialize
-from seq2see.runs.callbacks import sample_callback, sample_table, validation_callback
-from seq2see.runs.listeners import NullListener, ProgressListener
+from seq2see.runs.callbacks import NullListener, ProgressListener, sample_callback, sample_table, validation_callback
 from seq2see.runs.prepare import PreparedData, prepare
 from seq2see.runs.pretrained import load_pretrained_encoder
 from seq2see.runs.run_folder import RunFolder, folder_for

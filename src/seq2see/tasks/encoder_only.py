@@ -21,9 +21,9 @@ from seq2see.core.errors import UserError
 from seq2see.data.readers.lines import is_blank
 from seq2see.data.tokenizers.tokenizer import PAD
 from seq2see.models.embedding_model import normalized_embedding
-from seq2see.tasks.input_warnings import unknown_token_warnings
 from seq2see.tasks.model import Model, Output, Prediction, ScoredText, format_candidates, reject_settings
 from seq2see.tasks.model_folder import Candidates, StoredModel
+from seq2see.tasks.processors import unknown_token_warnings
 from seq2see.tasks.task import EncodedInput, Task, error_context
 from seq2see.tasks.teacher_forcing import evaluate_teacher_forced
 from seq2see.tasks.tracing import NamedBatch, TextAttention, trace_batch
@@ -196,14 +196,6 @@ class Predictor(Model):
     def _warnings(self, inputs: EncodedInput) -> tuple[str, ...]:
         text = self.task.text_without_masks(inputs.text)
         return inputs.warnings + unknown_token_warnings(text, inputs.ids, self.tokenizers.source)
-
-
-REORDERED_CANDIDATES = 5
-"""The number of candidates for token ids in another order."""
-SHOWN_CANDIDATES = 8
-"""The number of candidates that are shown if the whole vocabulary are candidates."""
-BATCH_SIZE = 64
-"""Inputs per batch; a prediction does not depend on the other inputs of its batch."""
 
 
 def batch_of(inputs: Sequence[EncodedInput]) -> Batch:

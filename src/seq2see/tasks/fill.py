@@ -23,7 +23,6 @@ from seq2see.data.windows import WindowSampler
 from seq2see.models.settings import MaskedTokensNSPTarget, MaskedTokensTarget, ModelSettings, Text
 from seq2see.tasks.classify_text import ClassifyText, source_tokenizer
 from seq2see.tasks.encoder_only import EncoderOnlyTask, TaskResult
-from seq2see.tasks.masked_context import FIRST_TEXT_ID, MaskedContext, masked_context
 from seq2see.tasks.model import ScoredText
 from seq2see.tasks.model_folder import Candidates, StoredModel
 from seq2see.tasks.processors import Tokenizers
@@ -41,6 +40,7 @@ from seq2see.tasks.task import (
     plain,
 )
 from seq2see.tasks.teacher_forcing import BATCH_SIZE, LOSS_WINDOWS, evaluate_teacher_forced
+from seq2see.tasks.token_context import FIRST_TEXT_ID, MaskedContext, masked_context
 from seq2see.tasks.write import (
     TextCorpus,
     check_running_text,

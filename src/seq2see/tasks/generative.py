@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from seq2see.tasks.generation_context import GenerationContext, generation_context
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import StoredModel
 from seq2see.tasks.report_parts import ReportSection, ReportTable, RunResults, Tree, Words
@@ -23,6 +22,7 @@ from seq2see.tasks.text_scores import (
     text_sections,
     text_tiles,
 )
+from seq2see.tasks.token_context import GenerationContext, generation_context
 
 VALIDATION_STREAMS = 16
 """The number of parallel parts of the validation text for recurrent models during training, for speed."""

@@ -20,8 +20,8 @@ from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.inspection.record import ActivationRecord, SignalKind
 from seq2see.inspection.trace import ATTENTION
 from seq2see.tasks.generation import Engine, GenerationRequest, generate_long, stream_text, with_prefix
-from seq2see.tasks.input_warnings import unknown_token_warnings
 from seq2see.tasks.model_folder import StoredModel
+from seq2see.tasks.processors import unknown_token_warnings
 from seq2see.tasks.tracing import NamedBatch, TextAttention, trace_text
 
 MAX_REORDERED_TOKENS = 40
@@ -174,6 +174,17 @@ class Model:
             scores = self.module(batch).float().log_softmax(-1)
         prompt_length = 0 if self.has_source else len(self.tokenizers.source.encode(source))
         return float(scores[0].gather(-1, batch.labels[0][:, None])[prompt_length:].sum())
+
+    @torch.inference_mode()
+    def score_tokens(self, named_batch: NamedBatch) -> list[ScoredText]:
+        """The target tokens of a `named_batch` with their probabilities; empty for a model that generates no text."""
+        if not self.task.generates or "labels" not in named_batch.tokens:
+            return []
+        labels = named_batch.batch.labels[0]
+        scores = self.module(named_batch.batch)[0].float().log_softmax(-1).gather(-1, labels[:, None])[:, 0]
+        # The last token of running text has no label.
+        rows = zip(named_batch.tokens["labels"], scores.tolist(), strict=False)
+        return [ScoredText(token, math.exp(score)) for token, score in rows]
 
     def token_ids(self, text: Any) -> list[int]:
         """The token ids of a text, as the model receives them."""

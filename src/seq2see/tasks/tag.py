@@ -31,10 +31,9 @@ from seq2see.tasks.classify_text import (
     source_tokenizer,
 )
 from seq2see.tasks.encoder_only import TaskResult, predict_all
-from seq2see.tasks.input_warnings import unspaced_word_warnings
 from seq2see.tasks.model import ScoredText
 from seq2see.tasks.model_folder import StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.processors import Tokenizers, unspaced_word_warnings
 from seq2see.tasks.recipe import Recipe, TextEncoder
 from seq2see.tasks.task import EncodedInput, Evaluation, RowKind, SplitProgress, Splits
 from seq2see.tasks.tracing import NamedBatch

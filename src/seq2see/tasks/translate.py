@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, ClassVar, Literal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -26,11 +28,10 @@ from seq2see.data.tokenizers.tokenizer import BPE, EOS, train_tokenizer
 from seq2see.decoding.engine import decode
 from seq2see.decoding.samplers import GreedySampler
 from seq2see.decoding.settings import Decoding, make_limits
-from seq2see.metrics.alignment import HeadSelection, score_heads, select_heads
+from seq2see.metrics.alignment import HeadSelection, score_heads, select_heads, word_attention
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.alignment_figure import alignment_figure
 from seq2see.tasks.generative import GenerativeTask, evaluation_split, generate_splits, perplexity_scores
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import StoredModel
@@ -40,8 +41,13 @@ from seq2see.tasks.report_parts import ReportSection, RunResults, figure_section
 from seq2see.tasks.task import BatchAt, Capture, Evaluation, SplitProgress, Splits, plain, split_sizes
 from seq2see.tasks.teacher_forcing import collect_attention
 from seq2see.tasks.text_scores import Metric
+from seq2see.tasks.tracing import TextAttention
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
+
+if TYPE_CHECKING:
+    from seq2see.inspection.attention_plots import Alignment
+
 
 PairCorpus = Annotated[PocketCorpus | PuzzleCorpus | CatalogueCorpus | UserPairs, Field(discriminator="kind")]
 """Corpora of pairs of texts."""
@@ -200,3 +206,65 @@ def target_language(recipe: TranslateRecipe) -> str:
     if isinstance(recipe.corpus, CatalogueCorpus):
         return recipe.corpus.column_pair[1]
     return getattr(recipe.corpus, "target", None) or "en"
+
+
+SHOWN = 4
+"""Sentences in the plot."""
+MAX_CHARACTERS = 80
+"""Maximum length in characters; longer sentences are drawn only if there are no shorter ones."""
+
+
+def alignment_figure(
+    model: Model,
+    dataset: Callable[[Example], PairDataset],
+    examples: Sequence[Example],
+    selection: HeadSelection | None = None,
+) -> Callable[[Path], Any] | None:
+    """A function that draws the attention from target to source; None if the model has none.
+
+    With gold links and a selection of heads: the mean of those heads, between words, for the reference. Otherwise: the
+    mean of the last layer, between tokens, for the model's own output. `dataset` encodes one example.
+    """
+    linked = [example for example in examples if example.sure_links]
+    if selection is not None and linked:
+        alignments = [_between_words(model, dataset(each), each, selection) for each in _short_examples(linked)]
+        heads = ", ".join(str(head + 1) for head in selection.heads)
+        title = f"attention of decoder layer {selection.layer + 1}, head {heads}, for the reference"
+    else:
+        found = [_between_tokens(model, example) for example in _short_examples(examples)]
+        alignments = [alignment for alignment in found if alignment is not None]
+        title = "attention of the last decoder layer (mean of its heads), for the model's output"
+    return partial(_draw, alignments, title) if alignments else None
+
+
+def _draw(alignments: list[Alignment], title: str, path: Path) -> None:
+    from seq2see.inspection.attention_plots import draw_alignments  # matplotlib only where it is used
+
+    draw_alignments(alignments, path, title)
+
+
+def _short_examples(examples: Sequence[Example]) -> list[Example]:
+    short = [example for example in examples if max(len(example.source), len(example.target)) <= MAX_CHARACTERS]
+    return list(short or examples)[:SHOWN]
+
+
+def _between_words(model: Model, pairs: PairDataset, example: Example, selection: HeadSelection) -> Alignment:
+    from seq2see.inspection.attention_plots import Alignment  # matplotlib only where it is used
+
+    (sentence,), _ = collect_attention(model.module, pairs, model.tokenizers)
+    weights = word_attention(sentence)[selection.layer, list(selection.heads)].mean(axis=0)
+    target, source = weights.shape  # fewer than the words if a text was truncated
+    return Alignment(
+        source=example.source_words[:source],
+        target=example.target_words[:target],
+        weights=weights,
+        links=example.sure_links,
+        possible=example.possible_links,
+    )
+
+
+def _between_tokens(model: Model, example: Example) -> Alignment | None:
+    from seq2see.inspection.attention_plots import Alignment  # matplotlib only where it is used
+
+    attention = TextAttention.of(model.trace(example.source))
+    return Alignment(attention.source, attention.target, attention.matrix) if attention.weights else None

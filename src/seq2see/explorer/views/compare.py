@@ -1,4 +1,4 @@
-"""The view "Compare": two runs with one input, or one run with two inputs.
+"""The view "Compare": two runs with one input, or one run with two inputs; and forecasts of a series.
 
 Each side makes its own prediction. Then both sides score the same target (by default the prediction of the first side),
 so that probabilities can be compared token by token, and attention maps cell by cell.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from typing import Any
+from typing import Annotated, Any
 
-from seq2see.explorer.inputs import example_of
-from seq2see.explorer.schemas import Index, InputText, RunId
+from pydantic import Field
+
+from seq2see.core.errors import UserError
+from seq2see.data.series_dataset import parse_numbers
+from seq2see.explorer.inputs import example_of, test_images
+from seq2see.explorer.schemas import Index, InputText, RunId, RunRequest
 from seq2see.explorer.traces import TraceRequest, model_input, named_batch
-from seq2see.explorer.views.image_input import test_images
 from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.runs.target_scoring import score_target
 from seq2see.tasks.model import Model, Prediction, ScoredText
 
 
@@ -49,7 +51,7 @@ def compare(workspace: Workspace, request: CompareRequest) -> dict[str, Any]:
         side["differs"] = differs(tokens, other_tokens)
         side["input"] = each.model_copy(update={"target": target}).model_dump()
     scored = [
-        score_target(run.model, named_batch(workspace, TraceRequest(**side["input"])))
+        run.model.score_tokens(named_batch(workspace, TraceRequest(**side["input"])))
         for run, side in zip(runs, sides, strict=True)
     ]
     return {
@@ -107,3 +109,24 @@ def _side_fields(prediction: Prediction) -> dict[str, Any]:
 
 def _candidate_fields(candidate: ScoredText) -> dict[str, Any]:
     return {"token": candidate.text, "probability": candidate.probability}
+
+
+class ForecastRequest(RunRequest):
+    """A request for the forecasts of a series."""
+
+    text: InputText
+    """The values as text."""
+    horizon: Annotated[int, Field(ge=1, le=200)] = 16
+    """The number of values to forecast; each forecast is an input of the next one."""
+
+
+def forecast_series(workspace: Workspace, request: ForecastRequest) -> dict[str, Any]:
+    """The values in the model's context, the forecasts one step ahead, and the forecast after the last value."""
+    run = workspace.run(request.run)
+    model: Any = run.model
+    if run.task.input_kind != "series":
+        raise UserError("This model does not forecast.", location=run.name, hint="Choose a run of a series.")
+    one_step = model.one_step_forecasts(request.text)
+    values = parse_numbers(request.text)[-len(one_step) :]
+    forecast = parse_numbers(model(request.text, max_new_tokens=request.horizon).text)
+    return {"values": values, "one_step_predictions": one_step, "forecast": forecast}

@@ -21,9 +21,9 @@ from seq2see.decoding.settings import Decoding
 from seq2see.explorer.schemas import InputRequest, InputText
 from seq2see.explorer.views.next_token import PrefixRequest, decoder_context
 from seq2see.explorer.workspace import Workspace
-from seq2see.runs import exposure_bias as comparison
-from seq2see.tasks.generation_context import GenerationContext
+from seq2see.tasks import token_context as comparison
 from seq2see.tasks.model import Model
+from seq2see.tasks.token_context import GenerationContext
 
 MAX_BEAMS = 8
 """The maximum beam width."""

@@ -15,14 +15,14 @@ from seq2see.core.errors import UserError
 from seq2see.data.examples import short_name
 from seq2see.explorer.schemas import ArrayResponse, RunRequest
 from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.runs.evaluated_rows import (
+from seq2see.runs.evaluate import (
     SORT_KEYS,
     confusion,
     evaluated_rows,
     filter_rows,
     splits,
 )
-from seq2see.runs.report_drawing import diff_parts
+from seq2see.runs.report_page import diff_parts
 from seq2see.runs.run_folder import RunFolder
 from seq2see.tasks.model import Model
 from seq2see.tasks.task import EvaluatedRow

@@ -24,9 +24,7 @@ from seq2see.explorer.inputs import check_length, require_text_model
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS, InputRequest, InputText, RunRequest
 from seq2see.explorer.traces import model_input
 from seq2see.explorer.workspace import Workspace
-from seq2see.runs.layer_predictions import layer_predictions
-from seq2see.tasks.generation_context import GenerationContext, check_token_ids
-from seq2see.tasks.masked_context import MaskedContext
+from seq2see.tasks.token_context import GenerationContext, MaskedContext, check_token_ids, layer_predictions
 
 TOP_TOKENS = 4
 """The number of most probable tokens for each layer."""

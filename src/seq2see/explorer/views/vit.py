@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seq2see.core.errors import UserError
+from seq2see.explorer.inputs import ImageRequest, PreparedImage, image_info, image_settings_of, prepare_image
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS, ArrayResponse, InputText, RunRequest
-from seq2see.explorer.views.image_input import ImageRequest, PreparedImage, image_info, image_settings_of, prepare_image
 from seq2see.explorer.views.positions import without_position_encoding
 from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.attention_measures import rollout

@@ -19,11 +19,10 @@ export function compareCode(sides) {
       lines,
       call("model", [input, ...settings], { before: "predictions.append(", after: ")" }),
       generates ? assignCall("named", "model.named_batch", [input, text(side.input.target ?? "")]) : null,
-      generates ? "scores.append(score_target(model, named))" : null,
+      generates ? "scores.append(model.score_tokens(named))" : null,
     ] };
   });
-  const scoring = generates ? "from seq2see.runs.target_scoring import score_target" : null;
-  return python([SEQ2SEE, ...snippets.flatMap(({ imports }) => imports), scoring], [
+  return python([SEQ2SEE, ...snippets.flatMap(({ imports }) => imports)], [
     generates ? "predictions, scores = [], []" : "predictions = []",
     snippets.map(({ lines }) => lines),
     "print([each.text for each in predictions])",

@@ -54,7 +54,7 @@ export function surprisalCode(run, params, measure) {
 /** The logit lens at one position: `scores` (layer, token). */
 export function logitLensCode(run, params, position) {
   const { imports, lines } = contextCode(run, params);
-  return python([...imports, "from seq2see.runs.layer_predictions import layer_predictions"], [
+  return python([...imports, "from seq2see.tasks.token_context import layer_predictions"], [
     lines,
     `scores = layer_predictions(context, ${position})`,
     "for layer, row in enumerate(scores.exp()):",
@@ -115,7 +115,7 @@ export function strategiesCode(run, params, settings, widths) {
 /** Teacher forcing compared with free running: `result`. */
 export function exposureBiasCode(run, params, target) {
   const { imports, lines } = contextCode(run, params);
-  return python([...imports, "from seq2see.runs.exposure_bias import exposure_bias"], [
+  return python([...imports, "from seq2see.tasks.token_context import exposure_bias"], [
     lines,
     assignCall("result", "exposure_bias", ["context", text(target)]),
     "print(result.truth, result.forced_loss)",

@@ -42,7 +42,7 @@ export function rowsCode(run, { split, sort, search, cell, start, count }) {
   const isFiltered = cell || search;
   const args = ["rows", "model", cell ? `(${cell.map(text).join(", ")})` : "None", text(search)];
   const names = `SORT_KEYS, evaluated_rows${isFiltered ? ", filter_rows" : ""}`;
-  return python([SEQ2SEE, IMPORT_FIND_RUN, `from seq2see.runs.evaluated_rows import ${names}`], [
+  return python([SEQ2SEE, IMPORT_FIND_RUN, `from seq2see.runs.evaluate import ${names}`], [
     assignText("name", run.load_name),
     "model = seq2see.load(name)",
     assignCall("rows", "evaluated_rows", ["find_run(name)", "model", text(split)]),
@@ -55,7 +55,7 @@ export function rowsCode(run, { split, sort, search, cell, start, count }) {
 
 /** The confusion matrix: `counts` (truth, prediction). */
 export function confusionCode(run, split) {
-  return python([SEQ2SEE, IMPORT_FIND_RUN, "from seq2see.runs.evaluated_rows import confusion, evaluated_rows"], [
+  return python([SEQ2SEE, IMPORT_FIND_RUN, "from seq2see.runs.evaluate import confusion, evaluated_rows"], [
     assignText("name", run.load_name),
     "model = seq2see.load(name)",
     assignCall("rows", "evaluated_rows", ["find_run(name)", "model", text(split)]),
