@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from page_data import view_data
 
+from seq2see.explorer import inputs
 from seq2see.tasks.model import Model
 
 
