@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from cpu_engines import Competitor, WorkerLayout, competitors, running
+from processors import COLUMN, replace_rows
 from random_translator import SHAPES, sentences, store
 
 from seq2see.core.devices import describe_machine
@@ -183,7 +184,10 @@ def precision_cost(name: str) -> list[dict[str, Any]]:
 def write(**parts: Any) -> None:
     """Put parts into the results file; what is not measured now stays as it is."""
     stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    columns = [{"key": key, "title": TITLES.get(key, key)} for key in ("model", "batch", "search", *TITLES)]
+    columns = [COLUMN, *({"key": key, "title": TITLES.get(key, key)} for key in ("model", "batch", "search", *TITLES))]
+    for name in ("rows", "runs"):
+        if name in parts:
+            parts[name] = replace_rows(stored.get(name, []), parts[name])
     head = {"environment": describe_machine(), "command": "python benchmarks/decode_cpu.py"}
     write_json(RESULTS, {**stored, **head, "columns": columns, **parts})
 

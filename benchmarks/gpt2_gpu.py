@@ -38,8 +38,7 @@ from seq2see.models.build import fresh_model
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
 from seq2see.tasks.registry import pretrained_task
 from seq2see.training.objectives import NextToken
 

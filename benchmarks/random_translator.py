@@ -25,8 +25,7 @@ from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.recipes.registry import recipe
-from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers, write_model
 from seq2see.tasks.registry import pretrained_task, task_of
 
 MAX_NEW_TOKENS, MEAN_LENGTH = 64, 25

@@ -29,7 +29,7 @@ from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.registry import task_of
 from seq2see.tasks.teacher_forcing import evaluate_teacher_forced
 from seq2see.tasks.text_scores import score_outputs
-from seq2see.training.metrics_logger import read_metrics
+from seq2see.training.loop import read_metrics
 
 SPLITS = ("valid", "test")
 """The evaluated splits: models are selected on valid, and test is only reported."""

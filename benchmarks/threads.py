@@ -57,8 +57,8 @@ def time_decoding(shape: str, count: int, configuration: str) -> float:
     from seq2see.acceleration.swaps import Conditions, accelerate
     from seq2see.core.worker_pool import ThreadLayout, WorkerPool
     from seq2see.decoding.settings import Decoding
-    from seq2see.runs.engines import TorchEngine
-    from seq2see.tasks.generation import GenerationRequest
+    from seq2see.runs.load import TorchEngine
+    from seq2see.tasks.model import GenerationRequest
 
     kind, workers, _, threads = configuration.split()
     torch.set_num_threads(int(threads))

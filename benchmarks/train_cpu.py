@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from processors import replace_rows
 from torch import Tensor, nn
 
 from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import IGNORE_INDEX, Batch
-from seq2see.core.devices import autocast, describe_machine
+from seq2see.core.devices import autocast, describe_machine, processor_name
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.core.seeds import generator
@@ -201,14 +202,13 @@ def main(names: list[str]) -> None:
     """Measure these sizes, or all, and store the rows."""
     torch.set_num_threads(min(2, torch.get_num_threads()))
     stored = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"] if RESULTS.exists() else []
-    data = batches()
-    for name in names or list(SIZES):
-        rows = measure(name, data)
-        show(rows)
-        stored = [row for row in stored if row["size"] != name] + rows
-    write_json(
-        RESULTS, {"environment": describe_machine(), "command": "python benchmarks/train_cpu.py", "rows": stored}
-    )
+    sizes, data, measured = names or list(SIZES), batches(), list[dict[str, Any]]()
+    for name in sizes:
+        measured += measure(name, data)
+        show([row for row in measured if row["size"] == name])
+    own = [row for row in stored if row.get("processor") == processor_name() and row["size"] not in sizes]
+    about = {"environment": describe_machine(), "command": "python benchmarks/train_cpu.py"}
+    write_json(RESULTS, about | {"rows": replace_rows(stored, own + measured)})
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import torch
+from processors import COLUMN, replace_rows
 from torch import Tensor, nn
 from torch.nn import functional
 from train_cpu import CPU, peer
@@ -227,4 +228,5 @@ if __name__ == "__main__":
         for row in rows:
             print(json.dumps(row))
         about = {"environment": describe_machine(), "command": "python benchmarks/vit_cpu.py"}
-        write_json(RESULTS, about | {"columns": COLUMNS, "rows": rows})
+        stored = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"] if RESULTS.exists() else []
+        write_json(RESULTS, about | {"columns": [COLUMN, *COLUMNS], "rows": replace_rows(stored, rows)})

@@ -10,8 +10,8 @@ from torch import nn
 import seq2see
 from seq2see.core.batch import Sequences
 from seq2see.core.settings import Settings
-from seq2see.layers.padding import masked_mean
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.layers.masks import masked_mean
+from seq2see.models.encoder_model import EncoderOutput
 
 # --- a metric ---
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from seq2see.core.batch import Sequences
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.models.encoder_model import EncoderOutput
 from seq2see.models.transformer import TransformerSettings
 
 NORM_ORDERS = ["pre", "post"]

@@ -24,12 +24,11 @@ from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.settings import ModelSettings, Text
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.encoder_only import EncoderOnlyTask, TaskResult
-from seq2see.tasks.model_folder import StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import StoredModel, Tokenizers
 from seq2see.tasks.recipe import Recipe, TextEncoder
 from seq2see.tasks.task import EncodedInput, EvaluatedRow, Evaluation, Splits
+from seq2see.training.optimizers import Constant
 from seq2see.training.scheduled_sampling import TeacherForcing
-from seq2see.training.schedules import Constant
 from seq2see.training.settings import Training
 
 

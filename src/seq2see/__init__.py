@@ -18,7 +18,7 @@ _PUBLIC = {
     "train": "seq2see.api",
     "load": "seq2see.explorer.notebook",
     "recipe": "seq2see.recipes.registry",
-    "Recipe": "seq2see.tasks.recipe",
+    "Recipe": "seq2see.tasks.task",
     "UserError": "seq2see.core.errors",
     "register_encoder": "seq2see.models.build",
     "register_metric": "seq2see.tasks.text_scores",

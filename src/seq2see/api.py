@@ -10,7 +10,7 @@ from typing import Any
 from seq2see.core.errors import UserError, missing_file
 from seq2see.recipes.registry import recipe
 from seq2see.runs.callbacks import ProgressListener
-from seq2see.runs.pretrained import ENCODER_PREFIXES, check_pretrained, with_pretrained_encoder
+from seq2see.runs.prepare import ENCODER_PREFIXES, check_pretrained, with_pretrained_encoder
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, find_run
 from seq2see.runs.terminal import Terminal

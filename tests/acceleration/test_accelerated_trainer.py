@@ -11,8 +11,7 @@ from seq2see.core.plain_class import plain_class
 from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import SGD, Adam
-from seq2see.training.schedules import Constant
+from seq2see.training.optimizers import SGD, Adam, Constant
 from seq2see.training.settings import Training
 from tiny_models import FAMILIES, pairs, perturbed_model
 

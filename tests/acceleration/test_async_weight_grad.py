@@ -21,9 +21,9 @@ from seq2see.acceleration.async_weight_grad import (
     grad_sink_of,
     plain_sum,
 )
+from seq2see.acceleration.attention import split_heads_eagerly, split_projection
 from seq2see.acceleration.bf16_weights import Bf16Weights
 from seq2see.acceleration.chunked_cross_entropy import ChunkedCrossEntropy
-from seq2see.acceleration.head_splitting import split_heads_eagerly, split_projection
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from seq2see.acceleration import chunked_cross_entropy
 from seq2see.acceleration.chunked_cross_entropy import ChunkedCrossEntropy, cross_entropy_in_place
 from seq2see.core.batch import IGNORE_INDEX
-from seq2see.training.cross_entropy import cross_entropy, r_drop_loss
+from seq2see.training.objectives import cross_entropy, r_drop_loss
 
 VOCAB, WIDTH = 11, 5
 CHUNKED = ChunkedCrossEntropy()

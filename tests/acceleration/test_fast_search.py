@@ -14,11 +14,10 @@ from seq2see.acceleration import fast_search
 from seq2see.acceleration.compiler import NATIVE_VARIABLE
 from seq2see.acceleration.fast_search import CPULoop, FastSearchModel, GPULoop
 from seq2see.acceleration.inference import with_fast_search
-from seq2see.core.batch import Sequences
-from seq2see.core.rows import reorder_rows
+from seq2see.core.batch import Sequences, reorder_rows
 from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode, stream
-from seq2see.decoding.length_penalties import GNMT, Average
+from seq2see.decoding.hypotheses import GNMT, Average
 from seq2see.decoding.logits_processors import MinNewTokens, NoRepeatNGram
 from seq2see.decoding.samplers import GreedySampler, RandomSampler
 from tiny_models import FAMILIES, few_examples, sources, tiny_model

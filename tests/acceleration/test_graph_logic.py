@@ -8,12 +8,10 @@ from recorded_graphs import recorded_graphs  # noqa: F401
 
 from seq2see.acceleration.fast_search import GPUBeamSearch, GPUIndependentSearch
 from seq2see.acceleration.graphed_decoding import GraphedHistory, GraphedLoop, GraphedModel
-from seq2see.core.batch import Sequences
-from seq2see.core.rows import reorder_rows
+from seq2see.core.batch import Sequences, reorder_rows
 from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode, log_probabilities, stream, suppress_special_tokens
-from seq2see.decoding.hypotheses import History
-from seq2see.decoding.length_penalties import GNMT, Average
+from seq2see.decoding.hypotheses import GNMT, Average, History
 from seq2see.decoding.logits_processors import MinNewTokens
 from seq2see.decoding.samplers import GreedySampler, RandomSampler
 from seq2see.models.build import fresh_model

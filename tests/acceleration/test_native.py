@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.acceleration.native import NativeModel, make_native_model, native_unsupported_reason
-from seq2see.core.batch import Sequences
-from seq2see.core.rows import clone_state, pick_rows, repeat_rows
+from seq2see.core.batch import Sequences, clone_state, pick_rows, repeat_rows
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.samplers import GreedySampler

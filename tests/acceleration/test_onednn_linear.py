@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from seq2see.acceleration import onednn_linear
-from seq2see.acceleration.onednn_linear import linear_layers, use_onednn
+from seq2see.acceleration import layers
+from seq2see.acceleration.layers import linear_layers, use_onednn
 from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
@@ -34,10 +34,10 @@ class TwoLayers(nn.Module):
 @pytest.fixture
 def onednn_calls(monkeypatch):
     """The calls of oneDNN, which is used for matmuls of any size here."""
-    monkeypatch.setattr(onednn_linear, "MIN_MULTIPLICATIONS", 0)
+    monkeypatch.setattr(layers, "MIN_MULTIPLICATIONS", 0)
     counts = []
-    linear = onednn_linear._linear
-    monkeypatch.setattr(onednn_linear, "_linear", lambda *inputs: counts.append(1) or linear(*inputs))
+    linear = layers._linear
+    monkeypatch.setattr(layers, "_linear", lambda *inputs: counts.append(1) or linear(*inputs))
     return counts
 
 

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, plain_sum
+from seq2see.acceleration.attention import split_heads_eagerly, split_projection
 from seq2see.acceleration.bf16_weights import Bf16Weights
-from seq2see.acceleration.head_splitting import split_heads_eagerly, split_projection
 from seq2see.acceleration.swaps import Conditions, accelerate
 from seq2see.layers.attention import GroupedSelfAttention, SelfAttention
 from seq2see.layers.masks import causal_mask
-from seq2see.layers.relative_positions import RotaryPositions
+from seq2see.layers.positions import RotaryPositions
 
 pytestmark = pytest.mark.triton
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, plain_sum
-from seq2see.acceleration.attention import can_use_short_attention
-from seq2see.acceleration.head_splitting import split_projection
+from seq2see.acceleration.attention import can_use_short_attention, split_projection
 from seq2see.acceleration.swaps import Conditions, accelerate
 from seq2see.core.batch import Sequences
 from seq2see.layers.attention import CrossAttention, SelfAttention, eager_attention, split_heads

@@ -10,8 +10,7 @@ import copy
 import pytest
 import torch
 
-from seq2see.core.batch import Sequences
-from seq2see.core.rows import clone_state, tensors_of
+from seq2see.core.batch import Sequences, clone_state, tensors_of
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.samplers import GreedySampler

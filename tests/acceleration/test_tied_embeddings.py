@@ -27,10 +27,9 @@ from seq2see.models.heads import MaskedLMHead, SuppressTokensHead, TiedHead, Unt
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.training.averaging import ExponentialMovingAverage
+from seq2see.training.checkpoints import resume, save_trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import AdamW
-from seq2see.training.resume import resume, save_trainer
-from seq2see.training.schedules import Constant
+from seq2see.training.optimizers import AdamW, Constant
 from seq2see.training.settings import Training
 
 WORDS, WIDTH = 24, 16

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from seq2see.acceleration.native import NativeCache
-from seq2see.core.batch import Sequences
-from seq2see.core.rows import clone_state, pick_rows, repeat_rows
+from seq2see.core.batch import Sequences, clone_state, pick_rows, repeat_rows
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import GenerativeModel, Limits, decode
 from seq2see.decoding.samplers import GreedySampler

@@ -12,11 +12,22 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2see.core.batch import IGNORE_INDEX, Batch, Images, Sequences, Videos
+from seq2see.core.batch import (
+    IGNORE_INDEX,
+    INPUT_ONLY,
+    Batch,
+    Images,
+    Sequences,
+    Videos,
+    clone_state,
+    pick_rows,
+    reorder_rows,
+    repeat_rows,
+    tensors_of,
+)
 from seq2see.core.devices import autocast
 from seq2see.core.errors import UserError, closest_match, missing_file, unknown_name
 from seq2see.core.files import sha256, write_bytes, write_json
-from seq2see.core.rows import INPUT_ONLY, clone_state, pick_rows, reorder_rows, repeat_rows, tensors_of
 from seq2see.core.seeds import derive_seed, generator, permutation, seed_torch, uniform
 
 ROWS = st.lists(st.lists(st.integers(0, 99), max_size=5), min_size=1, max_size=5)

@@ -6,7 +6,7 @@ import torch
 from seq2see.core.batch import Sequences
 from seq2see.decoding.beam import BeamSampler, stop_when_full, stop_when_unbeatable
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.length_penalties import GNMT, Average, NoPenalty
+from seq2see.decoding.hypotheses import GNMT, Average, NoPenalty
 from seq2see.decoding.logits_processors import NoRepeatNGram
 from seq2see.decoding.samplers import GreedySampler
 from toy_decoders import EOS, HistoryModel, TableModel, best_outputs, random_source, rescore, select_rows

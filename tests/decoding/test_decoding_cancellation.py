@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from seq2see.core.batch import Sequences
-from seq2see.core.cancellation import cancellable, check_cancelled
+from seq2see.core.worker_pool import cancellable, check_cancelled
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.forecasting import forecast

@@ -6,7 +6,7 @@ import torch
 from seq2see.core.batch import Sequences
 from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.length_penalties import GNMT, Average
+from seq2see.decoding.hypotheses import GNMT, Average
 from seq2see.decoding.logits_processors import NoRepeatNGram, RepetitionPenalty
 from seq2see.decoding.samplers import GreedySampler, RandomSampler
 from seq2see.decoding.search_tree import ROOT, trace_search

@@ -32,8 +32,7 @@ from seq2see.models.settings import (
 )
 from seq2see.runs.load import open_model
 from seq2see.tasks.model import Model
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
 
 CELLS = RecurrentEncoderSettings(width=16, cell="lstm", bidirectional=True, dropout=0.0)
 MLP = MLPDecoderSettings(width=8, context=4, hidden=8, dropout=0.0)

@@ -18,7 +18,7 @@ from seq2see.explorer.views import attention as view
 from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.attention_measures import alignment_error, entropy, max_pooled_maps, patch_distance
 from seq2see.metrics.alignment import GoldAlignment
-from seq2see.tasks.tracing import trace_batch, trace_text
+from seq2see.tasks.model import trace_batch, trace_text
 
 TEXTS = {"r1": SOURCE, "r2": SOURCE, "r3": "我有一支笔", "r4": "我有[MASK]支笔"}
 TEXT_RUNS = pytest.mark.parametrize("run", TEXTS)

@@ -19,7 +19,7 @@ from seq2see.data.image_dataset import ImageProcessor
 from seq2see.explorer.inputs import pixels_of
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.settings import ImageLabel, ModelSettings
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import Tokenizers
 
 
 def gray():

@@ -13,7 +13,7 @@ from seq2see.data.tokenizers.pretrained_tokenizer import (
 )
 from seq2see.data.tokenizers.tokenizer import BPE, UNK, Characters, Tokenizer, Unigram, train_tokenizer
 from seq2see.explorer.views.tokenize import text_tokenizers, tokenize_spans
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import Tokenizers
 
 TEXTS = ["我有一支笔", "the cat sat on the mat", "你好，世界"] * 5
 TEXT = "猫 the 我有\n😀é"

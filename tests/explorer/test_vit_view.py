@@ -29,8 +29,7 @@ from seq2see.models.settings import ImageLabel, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import open_model
 from seq2see.runs.reordering import without_position_embeddings
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
 from seq2see.tasks.registry import pretrained_task
 
 LABELS = ("star", "月亮", "ring")

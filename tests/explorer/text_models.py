@@ -16,8 +16,7 @@ from seq2see.models.settings import MaskedTokensTarget, ModelSettings, Text, Tex
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import open_model
 from seq2see.tasks.model import Model
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
 from seq2see.tasks.registry import pretrained_task
 
 LETTERS = "我有一支笔你两本书他们的了不是这那就也还说到在人个大中上来和国地为时会可以学 abcdefg。，"

@@ -36,8 +36,7 @@ from seq2see.recipes.registry import recipe
 from seq2see.runs.load import open_model
 from seq2see.runs.run_folder import RunFolder
 from seq2see.tasks.model import Model
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
 from seq2see.tasks.registry import pretrained_task
 
 SCRIPT = "<script>alert(1)</script>"

@@ -25,7 +25,7 @@ BANNED_ON_PAGES = {word for row in ENGLISH[UNUSED] if "pages" in row[2] for word
 
 # "path name": why a banned word is right there.
 EXCEPTIONS = {
-    "src/seq2see/layers/relative_positions.py slopes": "ALiBi's own word for its m (Press et al. 2022)",
+    "src/seq2see/layers/positions.py slopes": "ALiBi's own word for its m (Press et al. 2022)",
     "src/seq2see/metrics/zipf.py zipf_slope": "the slope of a straight line in Zipf's plot",
     "src/seq2see/tasks/ngram.py slope": "the slope of a straight line in Zipf's plot",
     "src/seq2see/models/ngram_lm.py is_seen": "seen and unseen n-grams are the words of the literature on smoothing",

@@ -34,7 +34,7 @@ from seq2see.decoding.settings import Decoding
 from seq2see.interop.hugging_face_files import generation_json, write_tokenizer
 from seq2see.interop.hugging_face_seq2seq import seq2seq_layout, write_seq2seq
 from seq2see.models.settings import TokenEmbeddingSettings
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import Tokenizers
 
 transformers = pytest.importorskip("transformers")
 transformers.utils.logging.disable_progress_bar()

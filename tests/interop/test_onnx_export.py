@@ -25,9 +25,8 @@ from trained_models import (
     trained_translator,
 )
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Sequences, pick_rows
 from seq2see.core.errors import UserError
-from seq2see.core.rows import pick_rows
 from seq2see.decoding.engine import GenerativeModel
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.onnx_export import EncoderGraph, OnnxModel, StepGraph, graph_names

@@ -25,8 +25,7 @@ from seq2see.models.recurrent import RecurrentEncoderSettings
 from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettings, ResNetSettings
 from seq2see.models.settings import EmbeddingTarget, ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers, write_model
 from seq2see.tasks.registry import pretrained_task
 
 LABELS, SIDE = ("cat", "狗", "mat"), 12

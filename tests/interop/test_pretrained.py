@@ -24,8 +24,8 @@ from seq2see.runs import evaluate
 from seq2see.runs.evaluate import evaluate_texts
 from seq2see.runs.load import load, read_model
 from seq2see.tasks import generative, teacher_forcing
+from seq2see.tasks.model import TextAttention
 from seq2see.tasks.model_folder import fingerprint_of, write_model
-from seq2see.tasks.tracing import TextAttention
 
 
 @pytest.fixture

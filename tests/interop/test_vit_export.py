@@ -23,8 +23,7 @@ from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettin
 from seq2see.models.settings import ImageLabel, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import read_model
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
 from seq2see.tasks.registry import pretrained_task
 
 LABELS = ("cat", "狗", "mat")

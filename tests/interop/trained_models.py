@@ -21,8 +21,7 @@ from seq2see.decoding.settings import Decoding, make_limits, make_logits_process
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
 from seq2see.tasks.registry import pretrained_task
 from speedups import without_shape_checks
 

@@ -22,8 +22,7 @@ from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import SGD, Adam
-from seq2see.training.schedules import Constant
+from seq2see.training.optimizers import SGD, Adam, Constant
 from seq2see.training.settings import Training
 from tiny_models import FAMILIES, SOURCE_SIZE, TARGET_SIZE, few_examples, pairs, perturbed_model
 
@@ -108,7 +107,7 @@ from seq2see.acceleration.cuda_graphs import compile_blocks
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizers import SGD
-from seq2see.training.schedules import Constant
+from seq2see.training.optimizers import Constant
 from seq2see.training.settings import Training
 
 plain = {"optimizer": SGD(momentum=0.0), "schedule": Constant(), "learning_rate": 1.0, "max_grad_norm": 0.0}

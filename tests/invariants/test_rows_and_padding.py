@@ -12,9 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2see.core.batch import Sequences
-from seq2see.core.rows import pick_rows
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.core.batch import Sequences, pick_rows
+from seq2see.models.encoder_model import EncoderOutput
 from seq2see.training.objectives import NextToken
 from tiny_models import (
     FAMILIES,

@@ -10,8 +10,7 @@ from torch.testing import assert_close
 
 from seq2see.acceleration.unpadding import PaddedLayout, UnpaddedLayout, choose_layout
 from seq2see.core.batch import DenseSequences, Sequences
-from seq2see.layers.masks import full_mask, padding_mask
-from seq2see.layers.padding import last_valid, masked_mean, reverse_sequences, zero_padding
+from seq2see.layers.masks import full_mask, last_valid, masked_mean, padding_mask, reverse_sequences, zero_padding
 from seq2see.layers.pooling import PrefixTokens
 
 

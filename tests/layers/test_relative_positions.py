@@ -23,7 +23,7 @@ from seq2see.layers.attention import (
     with_attention_bias,
 )
 from seq2see.layers.masks import AttentionMask, cache_mask, causal_mask
-from seq2see.layers.relative_positions import (
+from seq2see.layers.positions import (
     AlibiPositions,
     RotaryPositions,
     build_relative_positions,

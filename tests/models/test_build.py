@@ -13,8 +13,7 @@ from seq2see.core.settings import choices, read_tree
 from seq2see.layers.attention import SelfAttention
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
 from seq2see.layers.norms import EPSILON
-from seq2see.layers.positions import POSITIONS
-from seq2see.layers.relative_positions import AlibiPositions, RotaryPositions
+from seq2see.layers.positions import POSITIONS, AlibiPositions, RotaryPositions
 from seq2see.models.build import DECODERS, DECODERS_WITHOUT_MEMORY, ENCODER_MODELS, ENCODERS, build_model, fresh_model
 from seq2see.models.heads import HEADS
 from seq2see.models.image_settings import ImageSource

@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seq2see.core.batch import Batch, Sequences
+from seq2see.core.batch import Batch, Sequences, clone_state, pick_rows
 from seq2see.core.errors import UserError
-from seq2see.core.rows import clone_state, pick_rows
 from seq2see.core.settings import read_tree
 from seq2see.layers.gru_lstm import GRUCell, LSTMCell, ResetBeforeGRUCell
 from seq2see.layers.recurrent_attention import (
@@ -23,7 +22,7 @@ from seq2see.layers.recurrent_cells import ReluRNNCell, RNNCell
 from seq2see.layers.recurrent_stack import BidirectionalRNN, StackedRNN
 from seq2see.models.build import fresh_model
 from seq2see.models.decoder_attention import NoAttention
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.models.encoder_model import EncoderOutput
 from seq2see.models.recurrent import (
     ATTENTIONS,
     CELLS,

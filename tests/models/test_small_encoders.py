@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
 from seq2see.models.convolutional import GatedCNN, GatedCNNSettings
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.models.encoder_model import EncoderOutput
 from seq2see.models.recurrent import CELLS, RecurrentEncoder, RecurrentEncoderSettings
 
 

@@ -16,8 +16,7 @@ from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import BETAS, EPSILON, SGD, AdamW
-from seq2see.training.schedules import Constant
+from seq2see.training.optimizers import BETAS, EPSILON, SGD, AdamW, Constant
 from seq2see.training.settings import Training
 
 ROWS, MEAN_STRETCH, EMBEDDING_WIDTH, WIDTH, CLIP = 5, 14, 12, 20, 0.1

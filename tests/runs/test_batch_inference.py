@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 from seq2see.core.errors import UserError
 from seq2see.data.readers.image_files import ImageError
-from seq2see.runs import output_file
+from seq2see.runs import batch_inference
 from seq2see.runs.batch_inference import (
     LARGEST_WINDOW,
     InferenceOptions,
     LineSource,
+    OutputFile,
     Progress,
     StdoutWriter,
     line_windows,
@@ -30,7 +31,6 @@ from seq2see.runs.batch_inference import (
     predict_lines,
     window_size,
 )
-from seq2see.runs.output_file import OutputFile
 from seq2see.tasks.model import Output, Prediction
 from seq2see.tasks.task import error_context
 
@@ -265,9 +265,9 @@ def run_until(operation: int, lines: list[str], path: Path, monkeypatch: pytest.
         return call
 
     with monkeypatch.context() as patch:
-        patch.setattr(output_file, "write_json", killing(output_file.write_json))
-        patch.setattr(output_file.os, "fsync", killing(os.fsync))
-        patch.setattr(output_file, "sync_folder", killing(output_file.sync_folder))
+        patch.setattr(batch_inference, "write_json", killing(batch_inference.write_json))
+        patch.setattr(batch_inference.os, "fsync", killing(os.fsync))
+        patch.setattr(batch_inference, "sync_folder", killing(batch_inference.sync_folder))
         try:
             run_prediction(lines, path)
         except Killed:
@@ -412,7 +412,7 @@ class TestResuming:
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr(output_file.os, "fsync", full)
+            patch.setattr(batch_inference.os, "fsync", full)
             with pytest.raises(UserError, match="No space left on device"):
                 run_prediction(lines, path)
         run_prediction(lines, path)

@@ -12,7 +12,7 @@ from torch import nn
 from seq2see.core.cuda_warmup import run_in_background
 from seq2see.recipes.translation import translate
 from seq2see.runs import train
-from seq2see.training.signals import Interrupted
+from seq2see.training.loop import Interrupted
 
 
 def test_data_are_read_and_weights_initialized_during_the_warmup_and_steps_start_after_it(monkeypatch, tmp_path):

@@ -15,11 +15,9 @@ from seq2see.decoding.settings import Decoding
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.runs import engines
-from seq2see.runs.engines import BATCH_SIZE, MIN_SOURCES, TorchEngine
-from seq2see.runs.load import open_model
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.runs import load as loading
+from seq2see.runs.load import BATCH_SIZE, MIN_SOURCES, TorchEngine, open_model
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
 from seq2see.tasks.registry import pretrained_task
 
 WORDS = [f"{first}{second}" for first in "bcdf" for second in "aeiou"]
@@ -58,13 +56,13 @@ def texts(count: int) -> list[str]:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """All optimized copies that are made, as (precision, threads)."""
     calls: list[tuple[str, int]] = []
-    optimize_for_inference = engines.optimize_for_inference
+    optimize_for_inference = loading.optimize_for_inference
 
     def record(model: Any, precision: Any, threads: int) -> Any:
         calls.append((precision, threads))
         return optimize_for_inference(model, precision, threads)
 
-    monkeypatch.setattr(engines, "optimize_for_inference", record)
+    monkeypatch.setattr(loading, "optimize_for_inference", record)
     return calls
 
 
@@ -183,14 +181,14 @@ class TestPlain:
 
     def test_the_copies_of_large_batches_are_not_made_either(self):
         module = torch.nn.Linear(2, 2)
-        assert engines.TorchEncoderEngine().module_for(module, 1000, "float32") is module
+        assert loading.TorchEncoderEngine().module_for(module, 1000, "float32") is module
 
 
 class TestWorkers:
     @pytest.mark.parametrize("native", [True, False])
     def test_outputs_do_not_depend_on_the_number_of_workers(self, native: bool, monkeypatch):
-        monkeypatch.setattr(engines.TorchEngine, "_is_exact", lambda engine: native)
-        monkeypatch.setattr(engines, "MIN_MEASURED_SOURCES", 500)
+        monkeypatch.setattr(loading.TorchEngine, "_is_exact", lambda engine: native)
+        monkeypatch.setattr(loading, "MIN_MEASURED_SOURCES", 500)
         single, parallel = open_model(stored()), open_model(stored())
         single.engine.pool.cores, parallel.engine.pool.cores = 1, 3
         counts: list[int] = []
@@ -203,7 +201,7 @@ class TestWorkers:
         assert len(parallel.engine.pool.throughputs) == (2 if native else 1)
 
     def test_with_fewer_than_a_thousand_sources_no_other_layout_is_measured(self, monkeypatch):
-        monkeypatch.setattr(engines.TorchEngine, "_is_exact", lambda engine: True)
+        monkeypatch.setattr(loading.TorchEngine, "_is_exact", lambda engine: True)
         model = open_model(stored())
         model.engine.pool.cores = 3
         for _ in range(3):
@@ -264,7 +262,7 @@ class TestCt2:
             open_model(stored(members=2), engine="ct2")
 
     def test_without_its_package_the_remedy_is_named(self, monkeypatch):
-        monkeypatch.setattr(engines, "find_spec", lambda name: None)
+        monkeypatch.setattr(loading, "find_spec", lambda name: None)
         with pytest.raises(UserError, match=r'pip install "seq2see\[ct2\]"'):
             open_model(stored(), engine="ct2")
 

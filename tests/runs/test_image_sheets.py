@@ -20,11 +20,10 @@ from seq2see.runs.evaluate import write_evaluation
 from seq2see.runs.run_folder import RunFolder
 from seq2see.tasks.encoder_only import TaskResult, batch_of
 from seq2see.tasks.image_figures import mistake_figures, patch_attention, region_attention
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model import TextAttention
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
 from seq2see.tasks.registry import pretrained_task
 from seq2see.tasks.task import EncodedInput, Evaluation
-from seq2see.tasks.tracing import TextAttention
 
 
 @pytest.fixture

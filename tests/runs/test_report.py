@@ -13,8 +13,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from seq2see.runs.report import write_report
-from seq2see.runs.report_page import marked
+from seq2see.runs.report import marked, write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.tasks.report_parts import TEXTS
 

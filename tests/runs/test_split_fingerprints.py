@@ -17,14 +17,14 @@ from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
 from seq2see.runs.evaluate import evaluate
-from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.split_fingerprints import (
+from seq2see.runs.prepare import (
     changed_splits,
     fingerprint,
     split_fingerprint,
     write_common_fingerprints,
     write_split_fingerprints,
 )
+from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.registry import task_of

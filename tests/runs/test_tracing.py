@@ -21,8 +21,7 @@ from seq2see.models.settings import ModelSettings, Series, Text, TextTarget, Tok
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import open_model
 from seq2see.tasks.model import Model
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
 from seq2see.tasks.registry import pretrained_task
 
 STACK = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)

@@ -99,3 +99,31 @@ def test_the_images_of_the_vit_benchmark_train_a_model(monkeypatch):
     assert steps["training"](data)["loss"] > 0
     assert steps["forward"](data).shape == (2, 1, vit_cpu.CLASSES)
     assert sum(weight.numel() for weight in model.parameters()) > 0
+
+
+def test_rows_of_other_processors_stay():
+    import processors
+
+    name = processors.processor_name()
+    stored = [{"processor": name, "value": 1}, {"processor": "another", "value": 2}]
+    assert processors.replace_rows(stored, [{"value": 3}]) == [
+        {"processor": name, "value": 3}, {"processor": "another", "value": 2},
+    ]  # fmt: skip
+
+
+def test_the_ablation_of_decoding_has_a_column_for_each_cell(ablation, monkeypatch):
+    import ablation_decoding
+
+    for name, value in {"ROUNDS": 1, "NEW": 2, "TIMES": 3, "VOCABULARY": 50, "CASES": [(1, 1), (2, 4)]}.items():
+        monkeypatch.setattr(ablation_decoding, name, value)
+    seconds = iter(range(1, 10_000))
+    measure = ablation_decoding.seconds_of
+    monkeypatch.setattr(ablation_decoding, "seconds_of", lambda *cell: (measure(*cell), next(seconds))[1])
+    ablation_decoding.main(["cpu"])
+    part = json.loads(ablation.RESULTS.read_text(encoding="utf-8"))["tables"]["cpu-decoding"]
+    rows = {row["name"]: row for row in part["rows"]}
+    assert rows.keys() == {"C++", "packed weights", "fast search", ablation.DEFINITION}
+    assert rows["packed weights"].keys() - {"name", "best"} == {
+        f"Llama, {precision}, {cell}" for precision in ("float32", "int8") for cell in ("1 x greedy", "2 x beam 4")
+    }
+    assert len(part["columns"]) == 1 + 8 + 1

@@ -15,7 +15,7 @@ from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.models.named_tensors import named_tensors
-from seq2see.runs import engines
+from seq2see.runs import load as loading
 from seq2see.runs.compare import compare
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
@@ -76,7 +76,7 @@ def test_it_predicts_the_label_and_all_probabilities(run: RunFolder):
 def test_large_batches_have_packed_weights_and_the_same_predictions(run, monkeypatch, count, packed, precision, near):
     model, texts = load(run.path), [f"the {thing} is {word}" for thing in THINGS for word in (*GOOD, *BAD)][:count]
     one_by_one = [model(text) for text in texts]
-    calls, batches, pack = [], [], engines.optimize_for_inference
+    calls, batches, pack = [], [], loading.optimize_for_inference
 
     def recording(*arguments):
         calls.append(arguments)
@@ -84,7 +84,7 @@ def test_large_batches_have_packed_weights_and_the_same_predictions(run, monkeyp
         packed_model.forward = lambda batch: (batches.append(batch), type(packed_model).forward(packed_model, batch))[1]
         return packed_model
 
-    monkeypatch.setattr(engines, "optimize_for_inference", recording)
+    monkeypatch.setattr(loading, "optimize_for_inference", recording)
     together = model.predict(texts, precision=precision)
     assert calls == [(model.module, precision)] * packed
     assert len(batches) == 2 * packed

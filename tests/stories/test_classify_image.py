@@ -17,10 +17,10 @@ from seq2see.cli.predict import interactive
 from seq2see.core.errors import UserError
 from seq2see.data.generated.shapes import Scenes
 from seq2see.models.named_tensors import named_tensors
+from seq2see.runs.batch_inference import OutputFile
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
-from seq2see.runs.output_file import OutputFile
 from seq2see.runs.prepare import prepare
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder

@@ -19,7 +19,7 @@ from seq2see.cli import app as command
 from seq2see.cli.app import run
 from seq2see.data.catalogue import corpus_files
 from seq2see.runs import train as training
-from seq2see.training.signals import Interrupted
+from seq2see.training.loop import Interrupted
 
 TINY = ["training.steps=3", "training.evaluate_every=2", "training.batch_tokens=256"]
 TINY += [f"{side}.{key}" for side in ("encoder", "decoder") for key in ("width=16", "depth=1")]

@@ -19,7 +19,7 @@ from seq2see.recipes.registry import RECIPES
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
-from seq2see.training.metrics_logger import read_metrics
+from seq2see.training.loop import read_metrics
 
 SHORT = {
     "corpus.size": 40,

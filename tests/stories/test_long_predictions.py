@@ -18,9 +18,8 @@ from tiny_recipes import ANIMALS, COLORS, tiny_recipe, write_pairs
 
 from seq2see.cli.app import run
 from seq2see.cli.progress_meter import Meter
-from seq2see.runs.batch_inference import Progress
+from seq2see.runs.batch_inference import OutputFile, Progress
 from seq2see.runs.load import load
-from seq2see.runs.output_file import OutputFile
 from seq2see.runs.train import train_recipe
 from seq2see.tasks import model_folder
 

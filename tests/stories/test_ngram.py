@@ -27,8 +27,7 @@ from seq2see.runs.run_folder import RunFolder, read_scores
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.ngram import Ngram
 from seq2see.tasks.registry import task_of
-from seq2see.training.metrics_logger import read_metrics
-from seq2see.training.signals import Interrupted
+from seq2see.training.loop import Interrupted, read_metrics
 
 SENTENCES = ("the cat sat on the mat. 猫坐在垫子上。\n", "a dog lay by his rug. 狗躺到毯子里。\n")
 

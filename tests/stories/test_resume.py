@@ -20,9 +20,9 @@ from seq2see.core.errors import UserError
 from seq2see.models.named_tensors import named_tensors
 from seq2see.runs.load import read_model
 from seq2see.runs.train import NullListener, train_recipe
-from seq2see.training import resume as training_resume
+from seq2see.training import checkpoints as training_resume
 from seq2see.training.checkpoints import DiskFull, list_checkpoints, load
-from seq2see.training.signals import Interrupted
+from seq2see.training.loop import Interrupted
 
 FLAVORS: dict[str, dict[str, object]] = {
     "plain": {},

@@ -22,7 +22,7 @@ from seq2see.core.errors import UserError
 from seq2see.recipes.registry import RECIPES
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.run_folder import RunFolder
-from seq2see.training.metrics_logger import read_metrics
+from seq2see.training.loop import read_metrics
 
 TAGGED = "".join(
     f"{who} B-PER\n{verb} O\n{location} B-LOC\n\n"

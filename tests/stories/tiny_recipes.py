@@ -17,7 +17,7 @@ from seq2see.runs.callbacks import NullListener
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.recipe import Recipe
 from seq2see.training.checkpoints import list_checkpoints
-from seq2see.training.signals import Interrupted
+from seq2see.training.loop import Interrupted
 
 ANIMALS = {"猫": "cat", "狗": "dog", "鸟": "bird", "鱼": "fish", "马": "horse", "牛": "cow", "羊": "sheep", "鸡": "hen"}
 COLORS = {"红": "red", "黑": "black", "白": "white", "绿": "green", "大": "big", "小": "small", "老": "old"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seq2see.training.metrics_logger import MetricsLogger, read_metrics
+from seq2see.training.loop import MetricsLogger, read_metrics
 
 
 def steps(path) -> list[int]:

@@ -8,13 +8,11 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2see.acceleration import chunked_cross_entropy
-from seq2see.core.batch import IGNORE_INDEX, MixedBatch, Sequences
-from seq2see.core.rows import pick_rows
+from seq2see.core.batch import IGNORE_INDEX, MixedBatch, Sequences, pick_rows
 from seq2see.models.heads import ClassificationHead
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import Classification, batch_loss
-from seq2see.training.optimizers import SGD
-from seq2see.training.schedules import Constant
+from seq2see.training.optimizers import SGD, Constant
 from seq2see.training.settings import Training
 
 ROWS, WIDTH, CLASSES = 7, 5, 3

@@ -17,11 +17,13 @@ from seq2see.acceleration import chunked_cross_entropy
 from seq2see.acceleration.chunked_cross_entropy import ChunkedCrossEntropy, cross_entropy_in_place, select_labeled
 from seq2see.core.batch import IGNORE_INDEX, Sequences
 from seq2see.models.heads import PreTrainingHead, TiedHead, UntiedHead, UntiedNoBiasHead
-from seq2see.training.cross_entropy import CrossEntropy, cross_entropy, r_drop_loss
 from seq2see.training.objectives import (
+    CrossEntropy,
     MaskedToken,
     MaskedTokenNextSentence,
     NextToken,
+    cross_entropy,
+    r_drop_loss,
     repeat_for_r_drop,
 )
 from tiny_models import pairs

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2see.training.schedules import Constant, Cosine, InverseSquareRoot
+from seq2see.training.optimizers import Constant, Cosine, InverseSquareRoot
 
 
 @given(st.integers(1, 100_000), st.integers(1, 10_000), st.sampled_from([8, 512, 1024]))

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from seq2see.training.signals import StopRequest
+from seq2see.training.loop import StopRequest
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

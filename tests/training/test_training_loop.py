@@ -7,10 +7,9 @@ import signal
 import pytest
 import torch
 
-from seq2see.training.loop import Trainer, train
+from seq2see.training.loop import CallbackAborted, Interrupted, Trainer, train
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
-from seq2see.training.signals import CallbackAborted, Interrupted
 from tiny_models import FAMILIES, pairs, perturbed_model
 
 

@@ -9,16 +9,14 @@ import torch
 from torch.testing import assert_close
 
 from seq2see.acceleration.trainer import AcceleratedTrainer
-from seq2see.core.batch import Batch, ContiguousBatch, Sequences
-from seq2see.core.rows import tensors_of
+from seq2see.core.batch import Batch, ContiguousBatch, Sequences, tensors_of
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
+from seq2see.training.checkpoints import resume, save_trainer
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import SGD
-from seq2see.training.resume import resume, save_trainer
-from seq2see.training.schedules import Constant
+from seq2see.training.optimizers import SGD, Constant
 from seq2see.training.settings import Training
 
 CPU = torch.device("cpu")

@@ -5,7 +5,7 @@ their log-probabilities and for their gradient. But the gradient of cross-entrop
 minus target distribution, is available as soon as the logits are. So loss and gradients are computed together, chunk by
 chunk, and all chunks share one buffer for their logits.
 
-The definition is `CrossEntropy` of training/cross_entropy.py, on all logits at once. A test compares losses and all
+The definition is `CrossEntropy` of training/objectives.py, on all logits at once. A test compares losses and all
 gradients (tests/acceleration/test_chunked_cross_entropy.py). On a GPU a custom kernel replaces `cross_entropy_in_place`
 (`fused_cross_entropy.py`).
 """
@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, accumulate_matmul, cast_weight, grad_sink_of
 from seq2see.core.batch import IGNORE_INDEX
-from seq2see.training.cross_entropy import CrossEntropy, Labels, LabelWeights
+from seq2see.training.objectives import CrossEntropy, Labels, LabelWeights
 
 CHUNK_SIZE = {"cpu": 512, "cuda": 16_384}
 """Tokens per chunk: few enough for the cache of a CPU, enough to use a GPU fully."""

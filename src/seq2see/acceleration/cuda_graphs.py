@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.acceleration.support import WARMUP_RUNS, side_stream
-from seq2see.core.batch import Batch
-from seq2see.core.rows import tensors_of
+from seq2see.core.batch import Batch, tensors_of
 
 
 @dataclass(frozen=True)

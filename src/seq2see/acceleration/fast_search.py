@@ -19,8 +19,7 @@ from torch import Tensor
 
 from seq2see.acceleration.native_beam import native_add_finished, native_beam_step
 from seq2see.acceleration.topk import blockwise_argmax, blockwise_topk, strided_topk
-from seq2see.core.batch import Images, Sequences
-from seq2see.core.rows import pick_rows, reorder_rows
+from seq2see.core.batch import Images, Sequences, pick_rows, reorder_rows
 from seq2see.data.tokenizers.tokenizer import PAD
 from seq2see.decoding.beam import BeamSampler, BeamSearch
 from seq2see.decoding.engine import DecodingLoop, GenerativeModel

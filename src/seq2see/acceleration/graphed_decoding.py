@@ -26,8 +26,7 @@ from torch.nn import functional
 
 from seq2see.acceleration.fast_search import GPUBeamSearch, GPUIndependentSearch, GPULoop
 from seq2see.acceleration.support import TRITON, WARMUP_RUNS, side_stream
-from seq2see.core.batch import Images, Sequences
-from seq2see.core.rows import clone_state, pick_rows, repeat_rows, tensors_of
+from seq2see.core.batch import Images, Sequences, clone_state, pick_rows, repeat_rows, tensors_of
 from seq2see.data.tokenizers.tokenizer import BOS, PAD
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import GenerativeModel, log_probabilities, suppress_special_tokens

@@ -1,4 +1,7 @@
-"""What our own kernels need (triton, a C compiler, a GPU, bf16), and what capturing a CUDA graph needs."""
+"""What acceleration needs: its switch (`SEQ2SEE_PLAIN`), triton, a C compiler, and streams for CUDA graphs.
+
+With `SEQ2SEE_PLAIN=1` in the environment, the textbook runs alone.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,11 @@ from importlib.util import find_spec
 
 import torch
 from torch import Tensor
+
+
+def plain_only() -> bool:
+    """Whether everything is to be computed by the definitions."""
+    return os.environ.get("SEQ2SEE_PLAIN", "") not in ("", "0")
 
 
 def has_triton(environment: Mapping[str, str]) -> bool:

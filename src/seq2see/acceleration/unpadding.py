@@ -17,8 +17,8 @@ from jaxtyping import Bool, Shaped
 from torch import Tensor
 
 from seq2see.core.batch import DenseSequences, Sequences
-from seq2see.layers.padding import zero_padding
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.layers.masks import zero_padding
+from seq2see.models.encoder_model import EncoderOutput
 
 UnpaddedVectors = Shaped[Tensor, "line token width"]
 PaddedVectors = Shaped[Tensor, "row time width"]

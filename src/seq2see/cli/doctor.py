@@ -11,7 +11,7 @@ def doctor() -> None:
     from seq2see.core.devices import describe_machine
     from seq2see.data.catalogue.corpus_files import cache_folder, user_folder
     from seq2see.inspection.plotting import ADVICE, use_chinese_font
-    from seq2see.runs.engines import native_code_status
+    from seq2see.runs.load import native_code_status
 
     free = shutil.disk_usage(".").free / 1e9
     facts = {

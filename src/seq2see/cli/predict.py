@@ -15,8 +15,7 @@ from seq2see.cli.startup import importing
 
 if TYPE_CHECKING:
     from seq2see.core.settings import Settings
-    from seq2see.runs.batch_inference import LineSource
-    from seq2see.runs.output_file import OutputFile
+    from seq2see.runs.batch_inference import LineSource, OutputFile
     from seq2see.tasks.model import Model, Prediction
 
 INTERRUPTED = 130
@@ -131,7 +130,7 @@ def _stream(
 
 def _open_output(out: Path, run: str, model: Model, settings: dict[str, Any], as_json: bool, engine: str) -> OutputFile:
     """The output file, with everything that predictions depend on besides the lines."""
-    from seq2see.runs.output_file import OutputFile
+    from seq2see.runs.batch_inference import OutputFile
     from seq2see.runs.run_folder import find_model
     from seq2see.tasks.model_folder import fingerprint_of
 

@@ -14,7 +14,7 @@ def runs() -> None:
     from rich.table import Table
 
     from seq2see.runs.run_folder import all_runs
-    from seq2see.training.metrics_logger import read_metrics
+    from seq2see.training.loop import read_metrics
 
     folders = all_runs()
     if not folders:

@@ -33,7 +33,7 @@ def train(
         from seq2see.runs.terminal import Terminal, program_name
         from seq2see.runs.train import train_recipe
         from seq2see.tasks.registry import task_of
-        from seq2see.training.signals import Interrupted
+        from seq2see.training.loop import Interrupted
 
     resolved = resolve(recipe, [str(path) for path in data or []], dict(_assignments(set_ or [])))
     if dry:

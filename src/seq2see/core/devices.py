@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -35,6 +36,17 @@ def scalar_on(device: torch.device, value: float) -> Tensor:
     return torch.tensor(value, dtype=torch.float64 if device.type == "cpu" else torch.float32, device=device)
 
 
+def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The name of the processor, and whether it multiplies 8-bit integers (VNNI), as far as the system reports them."""
+    try:
+        lines = cpuinfo.read_text(errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    name = facts.get("model name") or platform.machine()
+    return f"{name} with AVX-512 VNNI" if "avx512_vnni" in facts.get("flags", "").split() else name
+
+
 def describe_machine() -> dict[str, Any]:
     """The parts of the environment that a result depends on: versions, device, threads."""
     device = pick_device()
@@ -42,7 +54,7 @@ def describe_machine() -> dict[str, Any]:
         "python": sys.version.split()[0],
         "torch": torch.__version__,
         "platform": platform.platform(),
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
     }

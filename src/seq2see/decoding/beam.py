@@ -25,8 +25,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from seq2see.data.tokenizers.tokenizer import EOS, PAD
-from seq2see.decoding.hypotheses import History, Hypothesis, make_hypothesis
-from seq2see.decoding.length_penalties import LengthPenalty, NoPenalty
+from seq2see.decoding.hypotheses import History, Hypothesis, LengthPenalty, NoPenalty, make_hypothesis
 from seq2see.decoding.samplers import DecodingStep, Search, TopK, stable_topk
 
 StoppingRule = Callable[[Tensor, Tensor], Tensor]

@@ -18,10 +18,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from seq2see.core.batch import Images, Sequences
-from seq2see.core.cancellation import check_cancelled
+from seq2see.core.batch import Images, Sequences, reorder_rows, repeat_rows
 from seq2see.core.errors import UserError
-from seq2see.core.rows import reorder_rows, repeat_rows
+from seq2see.core.worker_pool import check_cancelled
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD
 from seq2see.decoding.hypotheses import History, Hypothesis
 from seq2see.decoding.logits_processors import LogitsProcessor

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from seq2see.core.seeds import uniform
 from seq2see.data.tokenizers.tokenizer import EOS, PAD
-from seq2see.decoding.hypotheses import History, Hypothesis, make_hypothesis
-from seq2see.decoding.length_penalties import LengthPenalty, NoPenalty
+from seq2see.decoding.hypotheses import History, Hypothesis, LengthPenalty, NoPenalty, make_hypothesis
 
 TopK = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 """(scores (row, vocab), count) -> the `count` highest scores of each row, best first, and their indices."""

@@ -11,7 +11,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.decoding.beam import BeamSampler, stop_when_full, stop_when_unbeatable
 from seq2see.decoding.engine import Limits
-from seq2see.decoding.length_penalties import LengthPenalty, NoPenalty
+from seq2see.decoding.hypotheses import LengthPenalty, NoPenalty
 from seq2see.decoding.logits_processors import LogitsProcessor, MinNewTokens, NoRepeatNGram, RepetitionPenalty
 from seq2see.decoding.samplers import GreedySampler, RandomSampler, Sampler
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from seq2see.core.errors import UserError
 from seq2see.runs.load import load as load_model
-from seq2see.tasks.model import Model
-from seq2see.tasks.tracing import TextAttention
+from seq2see.tasks.model import Model, TextAttention
 
 MAX_PAGE_BYTES = 16 << 20
 """The maximum size of a page: a notebook stores every output in its file."""

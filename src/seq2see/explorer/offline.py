@@ -31,7 +31,7 @@ from seq2see.explorer.views.compare import takes_images
 from seq2see.explorer.views.embeddings import MAX_WORDS
 from seq2see.explorer.views.mistakes import RowsRequest
 from seq2see.explorer.workspace import Workspace
-from seq2see.runs.report_page import csp_hash
+from seq2see.runs.report import csp_hash
 
 TOP_CANDIDATES, ALL_CANDIDATES = 200, 10_000_000
 """The numbers of candidates for the next token that the view requests: the most probable ones, or the vocabulary."""

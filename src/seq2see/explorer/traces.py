@@ -15,7 +15,7 @@ from seq2see.explorer.schemas import InputRequest, InputText
 from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.record import ActivationRecord, Signal, SignalKind
 from seq2see.inspection.trace import ATTENTION
-from seq2see.tasks.tracing import NamedBatch, trace_batch
+from seq2see.tasks.model import NamedBatch, trace_batch
 
 QUERIES: tuple[SignalKind, ...] = ("query",)
 MAX_ATTENTION_BYTES = 32 << 20

@@ -20,10 +20,10 @@ from seq2see.core.batch import Batch, Images, Sequences
 from seq2see.core.plain_class import plain_class
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.gru_lstm import ResetBeforeGRUCell
+from seq2see.layers.positions import RelativePositions
 from seq2see.layers.recurrent_attention import AdditiveAttention, MemoryAttention
 from seq2see.layers.recurrent_cells import RecurrentCell
 from seq2see.layers.recurrent_stack import StackedRNN
-from seq2see.layers.relative_positions import RelativePositions
 from seq2see.models.decoder_attention import DecoderAttention
 from seq2see.models.heads import TiedHead
 

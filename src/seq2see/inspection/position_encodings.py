@@ -26,15 +26,16 @@ from seq2see.core.plain_class import plain_class
 from seq2see.inspection.trace import trace
 from seq2see.layers.attention import SelfAttention
 from seq2see.layers.positions import (
+    AlibiPositions,
     Grid,
     LearnedPositions,
     LearnedPositions2d,
     NoPositions,
     NoPositions2d,
+    RotaryPositions,
     SinusoidalPositions,
     SinusoidalPositions2d,
 )
-from seq2see.layers.relative_positions import AlibiPositions, RotaryPositions
 
 Table = NDArray[np.float32]
 

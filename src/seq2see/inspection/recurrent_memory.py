@@ -26,8 +26,7 @@ from seq2see.inspection.record import SignalKind
 from seq2see.inspection.trace import trace
 from seq2see.layers.recurrent_attention import MemoryAttention, masked_softmax
 from seq2see.models.decoder_attention import BahdanauAttention, LuongAttention
-from seq2see.models.encoder_model import EncoderModel
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.models.encoder_model import EncoderModel, EncoderOutput
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from seq2see.core.batch import Sequences
 from seq2see.layers.masks import AttentionMask, cache_mask
-from seq2see.layers.relative_positions import KeyPositions, QueryPositions, RelativePositions
+from seq2see.layers.positions import KeyPositions, QueryPositions, RelativePositions
 
 Vectors = Float[Tensor, "row time width"]
 Queries = Float[Tensor, "row head query size"]

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.layers.padding import zero_padding
+from seq2see.layers.masks import zero_padding
 
 
 class ConvolutionBlock(nn.Module):

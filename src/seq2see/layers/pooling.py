@@ -8,9 +8,8 @@ from torch import Tensor, nn
 
 from seq2see.core.batch import DenseSequences, Sequences
 from seq2see.layers.attention import CrossAttention
-from seq2see.layers.masks import padding_mask
+from seq2see.layers.masks import masked_mean, padding_mask, zero_padding
 from seq2see.layers.norms import EPSILON, LayerNorm
-from seq2see.layers.padding import masked_mean, zero_padding
 
 
 class PrefixTokens(nn.Module):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.layers.padding import zero_padding
+from seq2see.layers.masks import zero_padding
 from seq2see.layers.records import MemoryAttentionRecord
 
 Hook = Callable[[MemoryAttentionRecord], None]

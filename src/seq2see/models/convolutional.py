@@ -13,8 +13,8 @@ from torch.nn import functional
 from seq2see.core.batch import Sequences
 from seq2see.core.settings import Settings
 from seq2see.layers.convolution import ConvolutionBlock
-from seq2see.layers.padding import masked_mean, zero_padding
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.layers.masks import masked_mean, zero_padding
+from seq2see.models.encoder_model import EncoderOutput
 
 KERNEL_SIZE = 3
 """Positions that a gated convolution reads: its own and its two neighbors."""

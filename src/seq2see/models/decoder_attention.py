@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.layers.padding import zero_padding
+from seq2see.layers.masks import zero_padding
 from seq2see.layers.recurrent_attention import MemoryAttention
 from seq2see.layers.recurrent_stack import StackedRNN
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.models.encoder_model import EncoderOutput
 from seq2see.models.recurrent_state import RecurrentState
 
 

@@ -6,13 +6,26 @@ the positions before it; here every position may depend on the whole text, and a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Float, Int, Shaped  # noqa: F401 - annotations of inherited fields are evaluated here
 from torch import Tensor, nn
 
-from seq2see.core.batch import Batch, Images, Sequences
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.core.batch import Batch, Images, PackedSequences, Sequences
+
+
+@dataclass(frozen=True)
+class EncoderOutput(Sequences):
+    """The hidden state of each position of the source, and one pooled vector for the whole source.
+
+    The first encoder-decoders used only the pooled vector, the context vector C = q(h₁, ..., h_T) of the course notes;
+    attention uses the hidden states h_t of all positions. Every encoder returns both, so that every decoder can use it.
+    """
+
+    pooled: Float[Tensor, "row width"]
+    packed_source: PackedSequences | None = None
+    """The source, if its rows are packed: the decoder needs its document ids for the attention mask."""
 
 
 class EncoderModel(nn.Module):

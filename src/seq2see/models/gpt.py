@@ -21,8 +21,8 @@ from seq2see.layers.masks import (
     causal_document_mask,
     causal_mask,
     next_position_ids,
+    zero_padding,
 )
-from seq2see.layers.padding import zero_padding
 from seq2see.models.transformer import BlockFactory, EncoderBlock, TransformerSettings
 
 Vectors = Float[Tensor, "row time width"]

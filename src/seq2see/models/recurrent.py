@@ -18,7 +18,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.layers.dropout import VariationalDropout
 from seq2see.layers.gru_lstm import GRUCell, LSTMCell, ResetBeforeGRUCell
-from seq2see.layers.padding import zero_padding
+from seq2see.layers.masks import zero_padding
 from seq2see.layers.recurrent_attention import (
     AdditiveAttention,
     BilinearAttention,
@@ -34,7 +34,7 @@ from seq2see.models.decoder_attention import (
     LuongAttention,
     NoAttention,
 )
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.models.encoder_model import EncoderOutput
 from seq2see.models.recurrent_state import Bridge, DenseBridge, RecurrentState
 
 CellName = Literal["rnn", "rnn-relu", "gru", "lstm", "gru-reset-before"]

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.core.rows import INPUT_ONLY
+from seq2see.core.batch import INPUT_ONLY
 from seq2see.layers.recurrent_cells import CellState
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.models.encoder_model import EncoderOutput
 
 
 @dataclass(frozen=True)

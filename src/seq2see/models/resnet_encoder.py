@@ -13,9 +13,9 @@ from torch import nn
 
 from seq2see.core.batch import PatchGrid
 from seq2see.core.settings import Settings
-from seq2see.layers.padding import masked_mean
+from seq2see.layers.masks import masked_mean
 from seq2see.layers.resnet import ResNet, flatten_map, unflatten_map
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.models.encoder_model import EncoderOutput
 
 
 class ConvStemSettings(Settings):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from seq2see.core.batch import Batch, Images, Sequences
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.models.encoder_model import EncoderOutput
 from seq2see.models.language_model import DecoderState, LanguageModel
 from seq2see.models.token_embeddings import TokenEmbedding
 

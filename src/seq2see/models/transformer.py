@@ -11,8 +11,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from seq2see.core.batch import PackedSequences, Sequences
-from seq2see.core.rows import INPUT_ONLY
+from seq2see.core.batch import INPUT_ONLY, PackedSequences, Sequences
 from seq2see.core.settings import Settings
 from seq2see.layers.attention import CrossAttention, GroupedSelfAttention, KeyValueCache, SelfAttention
 from seq2see.layers.feed_forward import FEED_FORWARDS
@@ -22,14 +21,15 @@ from seq2see.layers.masks import (
     causal_document_mask,
     causal_mask,
     document_mask,
+    masked_mean,
     next_position_ids,
     padding_mask,
+    zero_padding,
 )
 from seq2see.layers.norms import EPSILON, NORMS
-from seq2see.layers.padding import masked_mean, zero_padding
-from seq2see.layers.relative_positions import build_relative_positions
+from seq2see.layers.positions import build_relative_positions
 from seq2see.layers.residual import NORM_ORDERS
-from seq2see.models.encoder_output import EncoderOutput
+from seq2see.models.encoder_model import EncoderOutput
 
 Vectors = Float[Tensor, "row time width"]
 

@@ -15,8 +15,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.caption import CaptionRecipe, CaptionVideoRecipe
 from seq2see.tasks.classify_image import ClassifyImageRecipe
 from seq2see.training.objectives import Classification, NextToken
-from seq2see.training.optimizers import Muon
-from seq2see.training.schedules import Cosine
+from seq2see.training.optimizers import Cosine, Muon
 from seq2see.training.settings import Training
 
 

@@ -17,8 +17,7 @@ from seq2see.tasks.ngram import NgramRecipe, NgramText
 from seq2see.tasks.write import WriteRecipe
 from seq2see.training.averaging import NTASGD
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import SGD, AdamW
-from seq2see.training.schedules import Constant, Cosine
+from seq2see.training.optimizers import SGD, AdamW, Constant, Cosine
 from seq2see.training.settings import Training
 
 

@@ -19,9 +19,8 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.text_scores import Metric
 from seq2see.tasks.translate import TranslateRecipe
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import SGD
+from seq2see.training.optimizers import SGD, Constant, Cosine
 from seq2see.training.scheduled_sampling import FreeRunning, ScheduledSampling
-from seq2see.training.schedules import Constant, Cosine
 from seq2see.training.settings import Training
 
 SCORES: tuple[Metric, ...] = ("bleu", "chrf", "exact_match", "d2l-bleu", "alignment")

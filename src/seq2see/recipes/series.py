@@ -8,7 +8,7 @@ from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import Series
 from seq2see.tasks.forecast import ForecastRecipe
 from seq2see.training.objectives import NextValue
-from seq2see.training.schedules import Cosine
+from seq2see.training.optimizers import Cosine
 from seq2see.training.settings import Training
 
 

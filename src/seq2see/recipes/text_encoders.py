@@ -26,7 +26,7 @@ from seq2see.tasks.fill import FillRecipe
 from seq2see.tasks.model_folder import Candidates
 from seq2see.tasks.tag import TagRecipe
 from seq2see.training.objectives import Classification, MaskedToken, MaskedTokenNextSentence
-from seq2see.training.schedules import Cosine
+from seq2see.training.optimizers import Cosine
 from seq2see.training.settings import Training
 
 

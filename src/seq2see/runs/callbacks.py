@@ -16,9 +16,7 @@ from seq2see.runs.run_folder import RunFolder
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
 from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.registry import task_of
-from seq2see.training.loop import Callback, Trainer
-from seq2see.training.metrics_logger import MetricsLogger
-from seq2see.training.signals import CallbackAborted, StopRequest
+from seq2see.training.loop import Callback, CallbackAborted, MetricsLogger, StopRequest, Trainer
 
 
 class ProgressListener(Protocol):

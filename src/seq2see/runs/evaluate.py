@@ -15,8 +15,8 @@ from seq2see.core.files import write_json, write_text
 from seq2see.data.readers.texts import read_text
 from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.runs.load import load
+from seq2see.runs.prepare import changed_splits
 from seq2see.runs.run_folder import RunFolder, read_rows
-from seq2see.runs.split_fingerprints import changed_splits
 from seq2see.tasks.generative import perplexity_scores
 from seq2see.tasks.model import Model
 from seq2see.tasks.registry import task_of

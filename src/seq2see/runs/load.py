@@ -1,28 +1,224 @@
-"""Load a model: from its folder to the Python interface of its task."""
+"""Load a model: from its folder to the Python interface of its task, with the engine that decodes.
+
+Decoding engines are our own loop over the model or its optimized copy (`torch`), or CTranslate2 (`ct2`). An engine
+decodes token ids to hypotheses; it does not handle texts. Sources of similar length share a batch, so that little is
+computed on padding.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load as from_bytes
+from torch import nn
 
+from seq2see.acceleration.compiler import load_native_library
+from seq2see.acceleration.inference import Precision, optimize_for_inference, with_fast_search
+from seq2see.acceleration.native import native_unsupported_reason
+from seq2see.acceleration.support import plain_only
 from seq2see.acceleration.swaps import Conditions, accelerate
-from seq2see.acceleration.switch import plain_only
+from seq2see.core.batch import Images, Sequences
 from seq2see.core.devices import device_of, pick_device
-from seq2see.core.errors import UserError
+from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.files import read_verified, verify_folder
+from seq2see.core.worker_pool import WorkerPool
+from seq2see.decoding.engine import GenerativeModel, decode
 from seq2see.decoding.ensemble import Ensemble
+from seq2see.decoding.hypotheses import Hypothesis
+from seq2see.decoding.settings import MAX_TOKENS, make_limits, make_logits_processors, make_sampler
 from seq2see.interop.checkpoint_files import is_pretrained
+from seq2see.interop.ctranslate2 import Ct2Engine
 from seq2see.interop.pretrained import read_npz, read_pretrained
+from seq2see.models.language_model import LanguageModel
 from seq2see.models.named_tensors import load_named_tensors
-from seq2see.runs.engines import TorchEncoderEngine, engine_of
+from seq2see.models.seq2seq import Seq2Seq
 from seq2see.runs.run_folder import find_model
-from seq2see.tasks.model import Model
-from seq2see.tasks.model_folder import Candidates, ModelConfig, StoredModel, weights_file
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.encoder_only import BATCH_SIZE as ENCODER_BATCH_SIZE
+from seq2see.tasks.model import Engine, GenerationRequest, Model, ProgressCallback
+from seq2see.tasks.model_folder import Candidates, ModelConfig, StoredModel, Tokenizers, members_of, weights_file
 from seq2see.tasks.registry import config_from_tree, pretrained_task, task_named
+
+BATCH_SIZE = 64
+"""Sources per batch, unless they need too much memory; a result does not depend on the other sources of its batch."""
+MIN_SOURCES = 32
+"""With fewer sources than this, no optimized copy of the model is built."""
+MIN_MEASURED_SOURCES = 1000
+"""With fewer sources than this, no thread layout other than the default is tried."""
+
+
+class TorchEngine:
+    """Our own decoding loop, on the model's device, with the fastest number of workers."""
+
+    streams = True
+
+    def __init__(self, module: LanguageModel | Ensemble):
+        self.module = module
+        self.members = [each for each in members_of(module) if isinstance(each, LanguageModel)]
+        self.has_source = all(isinstance(each, Seq2Seq) for each in self.members)
+        self.device = device_of(module)
+        weights = sum(weight.numel() for weight in module.parameters())
+        self.can_optimize = weights > 0  # an n-gram model has no weight matrices to optimize
+        # A GPU is used by one worker, whatever the number of CPU cores.
+        self.pool = WorkerPool(weights, cores=1 if self.device.type == "cuda" else None)
+        self.decoded_count = 0
+        self._optimized: dict[tuple[str, int], GenerativeModel] = {}
+        # Address and version of each weight when the optimized copies were made.
+        self._weights: tuple[tuple[int, int], ...] = ()
+
+    def generate(self, request: GenerationRequest, on_progress: ProgressCallback) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first."""
+        by_length = sorted(range(len(request.sources)), key=lambda index: len(request.sources[index]))
+        batch_size = min(BATCH_SIZE, MAX_TOKENS // (request.decoding.width * request.decoding.max_new_tokens))
+        batches = [by_length[start : start + batch_size] for start in range(0, len(by_length), batch_size)]
+        optimized = self.use_optimized(request)
+        layout = self.pool.choose_layout(
+            len(batches), exact=optimized and len(by_length) >= MIN_MEASURED_SOURCES and self._is_exact()
+        )
+        model = self.optimized_model(request.decoding.precision, layout.threads) if optimized else self.plain_model()
+        results: dict[int, list[Hypothesis]] = {}
+        decoded = self.pool.run(layout, partial(self._decode, model, request), batches, _count_tokens)
+        for batch, hypotheses in zip(batches, decoded, strict=True):
+            results |= zip(batch, hypotheses, strict=True)
+            on_progress(len(batch))
+        self.decoded_count += len(by_length)
+        return [results[index] for index in range(len(by_length))]
+
+    def use_optimized(self, request: GenerationRequest) -> bool:
+        """Whether to decode with the optimized copy of the model.
+
+        Building a copy takes a moment, and the first one on a machine also runs a compiler for some seconds. A few
+        sentences are therefore decoded by the plain model, but only in float32, where both give the same outputs.
+        """
+        if plain_only() or not self.can_optimize:
+            if request.decoding.precision != "float32":
+                reason = "With SEQ2SEE_PLAIN=1 a model" if self.can_optimize else "An n-gram model"
+                raise UserError(f"{reason} is decoded in float32.", hint="Leave out decoding.precision.")
+            return False
+        return (
+            request.large_batch
+            or request.decoding.precision != "float32"
+            or self.decoded_count + len(request.sources) >= MIN_SOURCES
+        )
+
+    def plain_model(self) -> GenerativeModel:
+        """The model itself, with the fastest search unless all acceleration is switched off."""
+        return self.module if plain_only() else with_fast_search(self.module, self.device)
+
+    def optimized_model(self, precision: Precision, threads: int) -> GenerativeModel:
+        """The optimized copy, built on first use and cached; for an ensemble, copies of its members."""
+        weights = tuple((weight.data_ptr(), weight._version) for weight in self.module.parameters())
+        if weights != self._weights:  # the weights were changed by further training, so the copies are stale
+            self._weights = weights
+            self._optimized.clear()
+        if (precision, threads) not in self._optimized:
+            members = [optimize_for_inference(member, precision, threads) for member in self.members]
+            self._optimized[precision, threads] = (
+                members[0] if len(members) == 1 else with_fast_search(Ensemble(members), self.device)
+            )
+        return self._optimized[precision, threads]
+
+    def _is_exact(self) -> bool:
+        """Whether results are bit-identical for any number of threads, as with native copies of all members."""
+        return self.pool.cores > 1 and all(
+            isinstance(each, Seq2Seq) and not native_unsupported_reason(each) for each in self.members
+        )
+
+    def _decode(self, model: GenerativeModel, request: GenerationRequest, batch: list[int]) -> list[list[Hypothesis]]:
+        sources, prefixes = [request.sources[index] for index in batch], [request.prefix_ids] * len(batch)
+        if not self.has_source:
+            prefixes = [prompt + request.prefix_ids for prompt in sources]
+        return decode(
+            model,
+            _to_batch(sources).to(self.device) if self.has_source else None,
+            make_sampler(request.decoding, request.seed),
+            make_limits(request.decoding),
+            make_logits_processors(request.decoding),
+            prefix=Sequences.of(prefixes).to(self.device),
+            indices=torch.tensor([request.indices[index] for index in batch]),
+        )
+
+
+class TorchEncoderEngine:
+    """The forward passes of an encoder-only model: many inputs get a copy that is fast for large batches."""
+
+    def module_for(self, module: nn.Module, count: int, precision: str) -> nn.Module:
+        """The module for this number of inputs. Packing weights pays off from one full batch on.
+
+        Packed weights change predictions by rounding errors. A bf16 copy must be called under `autocast`.
+        """
+        if plain_only() or count <= ENCODER_BATCH_SIZE:
+            return module
+        return optimize_for_inference(module, precision)  # type: ignore[arg-type]
+
+
+class CTranslate2Engine:
+    """CTranslate2, for Transformers that it can represent; it distributes the work over threads itself."""
+
+    streams = False
+
+    def __init__(self, stored: Any):
+        if find_spec("ctranslate2") is None:
+            raise UserError(
+                "The engine ct2 needs the package ctranslate2, which is not installed.",
+                hint='Install it with `pip install "seq2see[ct2]"`, or leave out --engine.',
+            )
+        if stored.config.members:
+            raise UserError(
+                "The engine ct2 supports no ensembles.", hint="Name one of its runs, or leave out --engine."
+            )
+        self.stored = stored
+        self._engines: dict[str, Any] = {}
+
+    def generate(self, request: GenerationRequest, on_progress: ProgressCallback) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first."""
+        if request.prefix_ids:
+            raise UserError("The engine ct2 supports no prefix.", hint="Leave out --prefix or --engine.")
+        engine = self._engine(request.decoding.precision)
+        hypotheses = engine.translate(list(request.sources), request.decoding)
+        on_progress(len(hypotheses))
+        return hypotheses
+
+    def _engine(self, precision: str) -> Any:
+        if precision not in self._engines:
+            self._engines[precision] = Ct2Engine(self.stored, precision, torch.get_num_threads())
+        return self._engines[precision]
+
+
+ENGINES: dict[str, Callable[[Any], Engine]] = {
+    "torch": lambda stored: TorchEngine(stored.module),
+    "ct2": CTranslate2Engine,
+}
+
+
+def engine_of(name: str, stored: Any) -> Engine:
+    """Create the engine with this name for a stored model."""
+    if name not in ENGINES:
+        raise unknown_name("engine", name, ENGINES)
+    return ENGINES[name](stored)
+
+
+def native_code_status() -> str:
+    """Whether the C++ code is ready on this machine."""
+    reason = load_native_library().reason
+    return "ready" if reason is None else f"none, so decoding on a CPU is slower: {reason}"
+
+
+def _to_batch(sources: list[Any]) -> Sequences | Images:
+    """Collate token ids or pixels."""
+    if isinstance(sources[0], np.ndarray):
+        return Images.of(torch.from_numpy(np.stack(sources)))
+    return Sequences.of(sources)
+
+
+def _count_tokens(decoded: list[list[Hypothesis]]) -> int:
+    return sum(len(each.tokens) + 1 for hypotheses in decoded for each in hypotheses)
 
 
 def load(name: str | Path, engine: str = "torch") -> Model:

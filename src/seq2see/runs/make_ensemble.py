@@ -17,8 +17,8 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.runs.load import read_model
+from seq2see.runs.prepare import write_common_fingerprints
 from seq2see.runs.run_folder import RunFolder, folder_for
-from seq2see.runs.split_fingerprints import write_common_fingerprints
 from seq2see.tasks.model_folder import StoredModel, members_of, write_model
 from seq2see.tasks.registry import task_named
 

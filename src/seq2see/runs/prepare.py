@@ -1,18 +1,218 @@
-"""Data preparation: from a recipe's corpus to splits, tokenizers and encoded datasets."""
+"""Before training: splits, tokenizers and encoded datasets from a recipe's corpus, and pretrained weights.
+
+Fingerprints of the splits are stored at training and compared at evaluation, which reads the data again. If a file was
+deleted, extended or replaced since training, other examples may be held out, and training examples may be among them;
+their scores would be invalid.
+
+Fine-tuning takes the tokenizer and the encoder weights of a pretrained model (Devlin et al. 2019, section 4), which is
+a run of our own, or a Hugging Face folder. The head belongs to one task, so it is never loaded. Source embedding and
+encoder must be equal in both models; a recipe with `pretrained` therefore uses the `[source]` and `[encoder]` settings
+of that model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
 
 from seq2see.core.errors import UserError
-from seq2see.runs.pretrained import pretrained_model
-from seq2see.runs.split_fingerprints import SplitFingerprint, split_fingerprint
-from seq2see.tasks.processors import Tokenizers
+from seq2see.core.files import write_json
+from seq2see.core.settings import Settings, walk
+from seq2see.data.examples import Example, ImageExamples, short_name
+from seq2see.interop.checkpoint_files import is_pretrained
+from seq2see.layers.positions import LearnedPositions2d
+from seq2see.models.named_tensors import named_tensors
+from seq2see.runs.load import read_model
+from seq2see.runs.run_folder import find_run
+from seq2see.tasks.model_folder import StoredModel, Tokenizers
 from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.registry import task_of
 from seq2see.tasks.task import DEVELOPMENT_SPLITS, Splits
+
+if TYPE_CHECKING:
+    from seq2see.runs.run_folder import RunFolder
+    from seq2see.tasks.recipe import Recipe
+    from seq2see.tasks.task import Splits
+
+ENCODER_PREFIXES = ("source.", "encoder.")
+"""The prefixes of the weights that are loaded."""
+MAY_DIFFER = ("dropout", "drop_path", "max_tokens", "max_positions", "image_size")
+"""Settings that may differ from those of the pretrained model."""
+
+
+def with_pretrained_encoder(recipe: Recipe) -> Recipe:
+    """The recipe with the source and encoder settings of its pretrained model, which is stored by its absolute path."""
+    pretrained = recipe.slot("pretrained")
+    if pretrained is None:
+        return recipe
+    model = _stored(pretrained).config.model
+    path = Path(pretrained) if is_pretrained(Path(pretrained)) else find_run(pretrained).path
+    update = {"pretrained": str(path.absolute()), "source": model.source, "encoder": model.encoder}
+    return recipe.model_copy(update=update)
+
+
+def check_pretrained(recipe: Recipe) -> None:
+    """Raise an error if source or encoder settings differ from the pretrained model, before data are read.
+
+    Some settings (the number of heads, the tokenizer) change no weight's shape, so loading would not fail.
+    """
+    pretrained = recipe.slot("pretrained")
+    if pretrained is None:
+        return
+    model = _stored(pretrained).config.model
+    for slot in ENCODER_PREFIXES:
+        part = slot.rstrip(".")
+        own, other = (_compared_settings(getattr(each, part)) for each in (recipe, model))
+        for name in sorted(own.keys() | other.keys()):
+            if own.get(name) != other.get(name):
+                values = " and ".join(str(each.get(name, "missing")) for each in (own, other))
+                raise UserError(
+                    f"{slot}{name} differs between this recipe and its pretrained model: {values}.",
+                    location=pretrained,
+                    hint="Leave [source] and [encoder] as in that model; only dropout and sizes may differ.",
+                )
+
+
+def _compared_settings(part: Settings | None) -> dict[str, Any]:
+    """Settings by path, without those that may differ."""
+    settings = [] if part is None else [(path, value) for path, value, _ in walk(part) if not isinstance(value, type)]
+    return {path: value for path, value in settings if path.rpartition(".")[2] not in MAY_DIFFER}
+
+
+def pretrained_model(recipe: Recipe) -> StoredModel | None:
+    """The pretrained model of a recipe, if it has one."""
+    name = recipe.slot("pretrained")
+    return None if name is None else _stored(name)
+
+
+@torch.no_grad()
+def load_pretrained_encoder(model: nn.Module, run: str) -> None:
+    """Load the encoder weights of another model; 2-d position embeddings are interpolated to another image size."""
+    pretrained: Any = _stored(run).module
+    stored = {name: tensor for name, tensor in named_tensors(pretrained).items() if name.startswith(ENCODER_PREFIXES)}
+    new, old = (getattr(getattr(each, "source", None), "positions", None) for each in (model, pretrained))
+    if isinstance(new, LearnedPositions2d) and isinstance(old, LearnedPositions2d):
+        stored["source.positions.embedding.weight"] = old(new.grid)[0]
+    weights = {name: tensor for name, tensor in named_tensors(model).items() if name.startswith(ENCODER_PREFIXES)}
+    for name in sorted({*stored, *weights}):
+        if name not in stored or name not in weights or stored[name].shape != weights[name].shape:
+            raise UserError(
+                f"The weight '{name}' is missing or has another shape in this recipe or its pretrained model.",
+                location=run,
+                hint="Leave [source] and [encoder] as in that model; only dropout and sizes may differ.",
+            )
+    for name, weight in weights.items():
+        weight.copy_(stored[name])
+
+
+def _stored(name: str) -> StoredModel:
+    path = Path(name)
+    if not is_pretrained(path):
+        run = find_run(name)
+        if not run.finished:
+            raise UserError("This run is not finished, so it has no weights to fine-tune.", location=str(run))
+        path = run.model
+    stored = read_model(path, torch.device("cpu"))
+    if stored.config.model.generates:
+        raise UserError("This is a generative model; only encoder-only models can be fine-tuned.", location=name)
+    return stored
+
+
+SplitFingerprint = dict[str, Any]
+"""The number of examples of a split, and the SHA-256 of all of them."""
+
+
+def split_fingerprint(examples: Sequence[Example]) -> SplitFingerprint:
+    """The fingerprint of a split; that of images consists of names and labels, independent of the image size."""
+    if isinstance(examples, ImageExamples):
+        pairs = zip(examples.names, examples.labels, strict=True)
+        return {
+            "examples": len(examples),
+            "sha256": fingerprint(Example(short_name(name), label) for name, label in pairs),
+        }
+    characters = sum(len(each.source) + len(each.target) for each in examples)
+    return {"examples": len(examples), "characters": characters, "sha256": fingerprint(examples)}
+
+
+def fingerprint(examples: Iterable[Example]) -> str:
+    """SHA-256 over all sources and targets in order, independent of their files.
+
+    >>> fingerprint([Example("ab", "c")]) == fingerprint([Example("a", "bc")])
+    False
+    """
+    digest = hashlib.sha256()
+    for example in examples:
+        for text in (example.source, example.target):
+            content = text.encode()
+            # The length precedes the text, so that different lists of texts give different bytes.
+            digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()
+
+
+def write_split_fingerprints(run: RunFolder, split_fingerprints: dict[str, SplitFingerprint]) -> None:
+    """Write the fingerprints of a run's splits."""
+    write_json(run.splits, split_fingerprints)
+
+
+def write_common_fingerprints(run: RunFolder, members: Sequence[RunFolder]) -> None:
+    """Write the fingerprints of an ensemble, if those of all members are equal."""
+    stored = [_read_fingerprints(member) if member.splits.exists() else None for member in members]
+    if stored[0] is not None and all(each == stored[0] for each in stored):
+        write_split_fingerprints(run, stored[0])
+
+
+def changed_splits(run: RunFolder, recipe: Recipe, splits: Splits) -> dict[str, list[str]]:
+    """Warnings, as "changed_splits", about test splits that changed since training; training examples are refused.
+
+    The training examples are compared only if a test split has changed, since there may be many. If they have changed
+    too, overlap cannot be excluded, which is an error. A run without stored fingerprints is not checked.
+    """
+    then = _read_fingerprints(run) if run.splits.exists() else {}
+    warnings = []
+    for name in dict.fromkeys([*then, *splits]) if then else ():
+        before, now = then.get(name) or split_fingerprint([]), split_fingerprint(splits.get(name, []))
+        if name == "train" or (name == "valid" and splits.get("test")) or before["sha256"] == now["sha256"]:
+            continue
+        corpus = recipe.slot("corpus")
+        files = ", ".join(getattr(corpus, name, ()) or getattr(corpus, "paths", ()))
+        location = files or f"{run}, corpus.kind={corpus.kind}"
+        message = f"The {name} split has changed since training ({_size(before)} then, {_size(now)} now)"
+        if reason := _train_overlap(splits.get(name, []), splits["train"], then["train"]["sha256"]):
+            hint = f"Restore the data, or train a new run on them; to skip this check, delete {run.splits}."
+            raise UserError(f"{message}, and {reason}.", location=location, hint=hint)
+        warnings.append(f"{message}: its scores cannot be compared with earlier ones. Check {location}.")
+    return {"changed_splits": warnings} if warnings else {}
+
+
+def _train_overlap(evaluated: Sequence[Example], train: Sequence[Example], then: str) -> str:
+    """The reason why evaluated examples are, or may be, training examples; empty if they are not."""
+    if split_fingerprint(train)["sha256"] != then:
+        return "the training examples have changed too: test examples may be among them"
+    pairs = {(each.source, each.target) for each in train}
+    texts = [each.target for each in train if not each.source]  # running text, of which a part may be evaluated
+    overlaps = [(each.source, each.target) in pairs or any(each.target in text for text in texts) for each in evaluated]
+    return "all of it was in the training data" if overlaps and all(overlaps) else ""
+
+
+def _read_fingerprints(run: RunFolder) -> dict[str, SplitFingerprint]:
+    try:
+        stored = json.loads(run.splits.read_text(encoding="utf-8"))
+        return {name: {"sha256": str(stored[name]["sha256"]), **stored[name]} for name in ("train", *stored)}
+    except (ValueError, KeyError, TypeError):
+        message = "The split fingerprints of this run cannot be read."
+        raise UserError(message, location=str(run.splits), hint="Delete the file to skip the comparison.") from None
+
+
+def _size(split: SplitFingerprint) -> str:
+    examples = f"{split['examples']:,} example" + "s" * (split["examples"] != 1)
+    return f"{examples} of {split['characters']:,} characters" if "characters" in split else examples
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 
 import seq2see
 from seq2see.acceleration.cuda_graphs import GraphedCallable
-from seq2see.acceleration.switch import plain_only
+from seq2see.acceleration.support import plain_only
 from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import Batch
 from seq2see.core.cuda_warmup import cuda_warmup, run_in_background
@@ -22,19 +22,14 @@ from seq2see.core.files import write_json, write_text
 from seq2see.core.seeds import seed_torch
 from seq2see.layers.initialization import initialize
 from seq2see.runs.callbacks import NullListener, ProgressListener, sample_callback, sample_table, validation_callback
-from seq2see.runs.prepare import PreparedData, prepare
-from seq2see.runs.pretrained import load_pretrained_encoder
+from seq2see.runs.prepare import PreparedData, load_pretrained_encoder, prepare, write_split_fingerprints
 from seq2see.runs.run_folder import RunFolder, folder_for
-from seq2see.runs.split_fingerprints import write_split_fingerprints
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.registry import task_of
 from seq2see.tasks.task import CountingStep, plain
-from seq2see.training.checkpoints import DiskFull, list_checkpoints
-from seq2see.training.loop import NonFinite, Trainer, train
-from seq2see.training.metrics_logger import MetricsLogger
-from seq2see.training.resume import final_weights, resume, save_trainer
-from seq2see.training.signals import Interrupted, StopRequest
+from seq2see.training.checkpoints import DiskFull, final_weights, list_checkpoints, resume, save_trainer
+from seq2see.training.loop import Interrupted, MetricsLogger, NonFinite, StopRequest, Trainer, train
 
 StepCallback = Callable[[int, dict[str, float]], None]
 """Receives the number and the metrics of every training step."""

@@ -43,12 +43,10 @@ from seq2see.tasks.classify_image import (
     with_evaluation_size,
     with_image_size,
 )
-from seq2see.tasks.generation import GenerationRequest
 from seq2see.tasks.generative import GenerativeTask, evaluation_split, generate_splits, perplexity_scores
 from seq2see.tasks.image_figures import batch_figure, frame_attention_figure, word_attention_figure
-from seq2see.tasks.model import Model, Prediction
-from seq2see.tasks.model_folder import StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model import GenerationRequest, Model, NamedBatch, Prediction, TextAttention, trace_batch
+from seq2see.tasks.model_folder import StoredModel, Tokenizers
 from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.report_parts import ReportSection, RunResults, figure_section
 from seq2see.tasks.task import (
@@ -63,7 +61,6 @@ from seq2see.tasks.task import (
     split_sizes,
 )
 from seq2see.tasks.text_scores import Metric
-from seq2see.tasks.tracing import NamedBatch, TextAttention, trace_batch
 from seq2see.training.objectives import NextToken
 
 CaptionDecoder = Annotated[TransformerSettings | RecurrentDecoderSettings, Field(discriminator="kind")]

@@ -42,21 +42,11 @@ from seq2see.tasks.classify_text import (
 )
 from seq2see.tasks.encoder_only import predict_all
 from seq2see.tasks.image_figures import batch_figure, mistake_figures, patch_attention_figure
-from seq2see.tasks.model_folder import StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model import NamedBatch
+from seq2see.tasks.model_folder import StoredModel, Tokenizers
 from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.report_parts import ReportSection, RunResults, figure_section
-from seq2see.tasks.task import (
-    BatchAt,
-    Capture,
-    EncodedInput,
-    Evaluation,
-    SplitProgress,
-    Splits,
-    plain,
-    split_sizes,
-)
-from seq2see.tasks.tracing import NamedBatch
+from seq2see.tasks.task import BatchAt, Capture, EncodedInput, Evaluation, SplitProgress, Splits, plain, split_sizes
 
 IMAGE_VIEWS = (
     "runs", "attention", "single-head", "recurrent", "vit", "positions", "compare", "mistakes", "architecture",

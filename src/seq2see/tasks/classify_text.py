@@ -23,8 +23,7 @@ from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.models.settings import Label, Text
 from seq2see.tasks.encoder_only import EncoderOnlyTask, TaskResult, predict_all
 from seq2see.tasks.model import ScoredText
-from seq2see.tasks.model_folder import Candidates, StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import Candidates, StoredModel, Tokenizers
 from seq2see.tasks.recipe import Recipe, TextEncoder
 from seq2see.tasks.report_parts import (
     ReportSection,

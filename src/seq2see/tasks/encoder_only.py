@@ -21,12 +21,20 @@ from seq2see.core.errors import UserError
 from seq2see.data.readers.lines import is_blank
 from seq2see.data.tokenizers.tokenizer import PAD
 from seq2see.models.embedding_model import normalized_embedding
-from seq2see.tasks.model import Model, Output, Prediction, ScoredText, format_candidates, reject_settings
-from seq2see.tasks.model_folder import Candidates, StoredModel
-from seq2see.tasks.processors import unknown_token_warnings
+from seq2see.tasks.model import (
+    Model,
+    NamedBatch,
+    Output,
+    Prediction,
+    ScoredText,
+    TextAttention,
+    format_candidates,
+    reject_settings,
+    trace_batch,
+)
+from seq2see.tasks.model_folder import Candidates, StoredModel, unknown_token_warnings
 from seq2see.tasks.task import EncodedInput, Task, error_context
 from seq2see.tasks.teacher_forcing import evaluate_teacher_forced
-from seq2see.tasks.tracing import NamedBatch, TextAttention, trace_batch
 
 EmbeddingArray = NDArray[np.float32]
 ProgressCallback = Callable[[int], Any]

@@ -24,8 +24,7 @@ from seq2see.models.settings import MaskedTokensNSPTarget, MaskedTokensTarget, M
 from seq2see.tasks.classify_text import ClassifyText, source_tokenizer
 from seq2see.tasks.encoder_only import EncoderOnlyTask, TaskResult
 from seq2see.tasks.model import ScoredText
-from seq2see.tasks.model_folder import Candidates, StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import Candidates, StoredModel, Tokenizers
 from seq2see.tasks.recipe import Recipe, TextEncoder
 from seq2see.tasks.report_parts import NamedValues, ReportSection, RunResults, Tree, Words, section, words
 from seq2see.tasks.task import (

@@ -28,9 +28,8 @@ from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, Series
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.model import Model, Output, Prediction, reject_settings
-from seq2see.tasks.model_folder import StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model import Model, NamedBatch, Output, Prediction, TextAttention, reject_settings
+from seq2see.tasks.model_folder import StoredModel, Tokenizers
 from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.report_parts import (
     ReportPart,
@@ -59,7 +58,6 @@ from seq2see.tasks.task import (
     split_sizes,
 )
 from seq2see.tasks.teacher_forcing import evaluate_series
-from seq2see.tasks.tracing import NamedBatch, TextAttention
 from seq2see.training.objectives import NextValue
 
 ProgressCallback = Callable[[int], Any]

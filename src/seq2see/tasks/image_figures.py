@@ -19,9 +19,8 @@ from seq2see.data.examples import ImageExamples
 from seq2see.inspection.attention_measures import rollout
 from seq2see.inspection.trace import trace
 from seq2see.tasks.encoder_only import TaskResult, batch_of
-from seq2see.tasks.model import Model
+from seq2see.tasks.model import Model, TextAttention
 from seq2see.tasks.model_folder import StoredModel
-from seq2see.tasks.tracing import TextAttention
 
 if TYPE_CHECKING:
     from seq2see.inspection.image_grid import Tile, TileRow

@@ -31,12 +31,10 @@ from seq2see.tasks.classify_text import (
     source_tokenizer,
 )
 from seq2see.tasks.encoder_only import TaskResult, predict_all
-from seq2see.tasks.model import ScoredText
-from seq2see.tasks.model_folder import StoredModel
-from seq2see.tasks.processors import Tokenizers, unspaced_word_warnings
+from seq2see.tasks.model import NamedBatch, ScoredText
+from seq2see.tasks.model_folder import StoredModel, Tokenizers, unspaced_word_warnings
 from seq2see.tasks.recipe import Recipe, TextEncoder
 from seq2see.tasks.task import EncodedInput, Evaluation, RowKind, SplitProgress, Splits
-from seq2see.tasks.tracing import NamedBatch
 
 TaggedCorpus = Annotated[PocketCorpus | CatalogueCorpus | UserTaggedTexts, Field(discriminator="kind")]
 """Corpora of tagged words."""

@@ -31,9 +31,8 @@ from seq2see.data.pair_dataset import pad_batch
 from seq2see.data.readers.data_report import DataReport
 from seq2see.models.build import build_model
 from seq2see.models.settings import ModelSettings
-from seq2see.tasks.model import Model
-from seq2see.tasks.model_folder import StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model import Model, NamedBatch
+from seq2see.tasks.model_folder import StoredModel, Tokenizers
 from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.report_parts import (
     NamedValues,
@@ -49,7 +48,6 @@ from seq2see.tasks.report_parts import (
     section,
     words,
 )
-from seq2see.tasks.tracing import NamedBatch
 
 Splits = Mapping[str, Sequence[Example]]
 SplitProgress = Callable[[str, int], Any]

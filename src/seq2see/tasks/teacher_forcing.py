@@ -22,7 +22,7 @@ from seq2see.metrics.alignment import GoldAlignment, SentenceAttention
 from seq2see.metrics.classification import Accuracy, token_accuracy
 from seq2see.metrics.perplexity import Perplexity
 from seq2see.models.recurrent import RecurrentDecoder
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import Tokenizers
 
 BATCH_SIZE = 64
 LOSS_WINDOWS, LOSS_WINDOW_TOKENS = 4, 128

@@ -33,15 +33,13 @@ from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.generative import GenerativeTask, evaluation_split, generate_splits, perplexity_scores
-from seq2see.tasks.model import Model
-from seq2see.tasks.model_folder import StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model import Model, TextAttention
+from seq2see.tasks.model_folder import StoredModel, Tokenizers
 from seq2see.tasks.recipe import Recipe, TextEncoder
 from seq2see.tasks.report_parts import ReportSection, RunResults, figure_section
 from seq2see.tasks.task import BatchAt, Capture, Evaluation, SplitProgress, Splits, plain, split_sizes
 from seq2see.tasks.teacher_forcing import collect_attention
 from seq2see.tasks.text_scores import Metric
-from seq2see.tasks.tracing import TextAttention
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
 
@@ -187,15 +185,21 @@ def pair_batches(
     `tokenizers` are the settings of the tokenizer of each column.
     """
     dropouts = {name: each.dropout if isinstance(each, BPE) else 0.0 for name, each in tokenizers.items()}
-    epochs = BPEDropoutDataset(pairs, dropouts, training.seed, packed=training.batches == "packed")
-    if training.batches == "packed":
-        sampler = PackedSampler(epochs.lengths, training.batch_tokens, training.seed)
-        return lambda step: sampler.batch(epochs.epoch(sampler.epoch_of(step - 1)), sampler.indices_at(step - 1))
-    buckets = BucketSampler(epochs.lengths, training.batch_tokens, training.seed)
+    packed = training.batches == "packed"
+    resampled = BPEDropoutDataset(pairs, dropouts, training.seed, packed=packed) if any(dropouts.values()) else None
+    lengths = resampled.lengths if resampled else pairs.lengths
+
+    def pairs_in(epoch: int) -> PairDataset:
+        return resampled.epoch(epoch) if resampled else pairs
+
+    if packed:
+        sampler = PackedSampler(lengths, training.batch_tokens, training.seed)
+        return lambda step: sampler.batch(pairs_in(sampler.epoch_of(step - 1)), sampler.indices_at(step - 1))
+    buckets = BucketSampler(lengths, training.batch_tokens, training.seed)
 
     def batch_at(step: int) -> Batch:
         plan = buckets.batch_at(step - 1)
-        batch = epochs.epoch(plan.epoch).batch(plan.indices)
+        batch = pairs_in(plan.epoch).batch(plan.indices)
         return pad_batch(batch, plan.rows, plan.width) if full else batch
 
     return batch_at

@@ -24,8 +24,7 @@ from seq2see.models.settings import ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.generative import GenerativeTask, evaluation_split, perplexity_scores
 from seq2see.tasks.model import Model
-from seq2see.tasks.model_folder import StoredModel
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import StoredModel, Tokenizers
 from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.report_parts import ColoredTokens, ReportSection, RunResults, Tree, note, section
 from seq2see.tasks.task import (

@@ -4,35 +4,153 @@
 which they run. A task brings an objective, an embedding and a head, but no loop. Everything periodic (evaluation,
 samples) is a callback that the caller passes in, so this package imports neither decoding nor metrics. What makes a
 step fast is put on from outside: `acceleration/trainer.py` overrides the parts that have a faster form.
+
+A stop request finishes the current step, saves a checkpoint, and prints how to resume. The signal handler only sets a
+flag, which every loop (training, evaluation, decoding) checks once per iteration. A second signal ends the process at
+once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import math
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.core.batch import Batch, ContiguousBatch
+from seq2see.core.batch import Batch, ContiguousBatch, pick_rows
 from seq2see.core.devices import autocast
 from seq2see.core.errors import UserError
-from seq2see.core.rows import pick_rows
+from seq2see.core.files import write_bytes
 from seq2see.core.seeds import seed_torch
 from seq2see.models.named_tensors import named_tensors
 from seq2see.training.averaging import NTASGD, ExponentialMovingAverage, update_average
-from seq2see.training.cross_entropy import CrossEntropy
-from seq2see.training.metrics_logger import MetricsLogger
-from seq2see.training.objectives import Objective, batch_loss, repeat_for_r_drop
+from seq2see.training.objectives import CrossEntropy, Objective, batch_loss, repeat_for_r_drop
 from seq2see.training.optimizers import grad_norm_and_scale, gradients_of
 from seq2see.training.scheduled_sampling import sample_decoder_inputs
 from seq2see.training.settings import Training
-from seq2see.training.signals import CallbackAborted, Interrupted, StopRequest
 from seq2see.training.truncated_bptt import CarriedState
+
+
+class MetricsLogger:
+    """Append-only metrics of one run. Opening it at a step deletes all entries of later steps."""
+
+    def __init__(self, folder: Path, step: int):
+        self.metrics_path, self.timing_path = folder / "metrics.jsonl", folder / "timing.jsonl"
+        self._pending: list[str] = []
+        self._clock, self._tokens = time.monotonic(), 0
+        for path in (self.metrics_path, self.timing_path):
+            _truncate_after(path, step)
+
+    def log(self, step: int, **values: Any) -> None:
+        """Log metrics of a step; they are written to the file at the next `flush`."""
+        self._pending.append(json.dumps({"step": step, **values}, ensure_ascii=False) + "\n")
+        self._tokens += int(values.get("tokens", 0))
+
+    def flush(self, step: int) -> None:
+        """Write the pending metrics, and the speed of the steps since the previous flush."""
+        now = time.monotonic()
+        seconds = now - self._clock
+        _append(self.metrics_path, "".join(self._pending))
+        if self._tokens and seconds > 0:
+            speed = {
+                "step": step,
+                "seconds": round(seconds, 3),
+                "tokens_per_second": round(self._tokens / seconds),
+            }
+            _append(self.timing_path, json.dumps(speed) + "\n")
+        self.discard()
+        self.restart_clock()
+
+    def discard(self) -> None:
+        """Discard the pending metrics."""
+        self._pending, self._tokens = [], 0
+
+    def restart_clock(self) -> None:
+        """Measure the speed of the next steps from now."""
+        self._clock = time.monotonic()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """All entries of a metrics log; an incomplete last line (of a run that was killed) is skipped."""
+    if not path.exists():
+        return []
+    lines = path.read_bytes().split(b"\n")[:-1]
+    return [json.loads(line) for line in lines]
+
+
+def _append(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _truncate_after(path: Path, step: int) -> None:
+    """Delete the entries after `step`: the resumed run will write them again."""
+    if not path.exists():
+        return
+    lines = path.read_bytes().split(b"\n")[:-1]
+    kept = [line for line in lines if _step_of(line) <= step]
+    write_bytes(path, b"".join(line + b"\n" for line in kept))
+
+
+def _step_of(line: bytes) -> float:
+    try:
+        return json.loads(line)["step"]
+    except (ValueError, KeyError, TypeError):
+        return float("inf")
+
+
+class Interrupted(Exception):
+    """Training stopped after `step` on a signal. `folder` and `saved_step` of the checkpoint are set by `runs`."""
+
+    def __init__(self, number: int, step: int):
+        super().__init__(number, step)
+        self.number, self.step = number, step
+        self.folder, self.saved_step = "", 0
+
+
+class CallbackAborted(Exception):
+    """A long callback stopped early because of a stop request."""
+
+
+class StopRequest:
+    """Handles SIGTERM and Ctrl-C while its context is open; `number` is the received signal, or 0."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._previous_handlers: dict[int, object] = {}
+
+    def __bool__(self) -> bool:
+        return self.number != 0
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._previous_handlers[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._previous_handlers.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.number:
+            raise SystemExit(128 + number)
+        self.number = number
+
 
 Callback = Callable[["Trainer", StopRequest], None]
 """A function that runs at every evaluation step; a long one raises `CallbackAborted` after a stop request."""
@@ -142,9 +260,10 @@ class Trainer:
         """Enqueue one optimizer step on one batch."""
         self.step += 1
         self.model.train()
-        self.carried_state.allocate(batch)
-        # A shorter segment has fewer tokens, so its learning rate is lower (Merity et al. 2018, section 4.1).
-        lr_scale = batch.lr_scale if isinstance(batch, ContiguousBatch) else 1.0
+        lr_scale = 1.0
+        if isinstance(batch, ContiguousBatch):
+            self.carried_state.allocate(batch)
+            lr_scale = batch.lr_scale  # lower for a shorter segment, which has fewer tokens (Merity et al. 2018, 4.1)
         schedule_factor = self.settings.schedule.factor(self.step, self.settings.steps)
         learning_rate = self.settings.learning_rate * schedule_factor * lr_scale
         self.optimizer.learning_rate.fill_(learning_rate)
@@ -156,10 +275,13 @@ class Trainer:
 
     def run_step(self, batch: Batch) -> Float[Tensor, "metrics"]:
         """Gradient, clipping, update, averaging. Return loss, gradient norm and label count without a GPU sync."""
-        batch = self.carried_state.attach_state(batch.to(self.device))
+        batch = batch.to(self.device)
+        if isinstance(batch, ContiguousBatch):
+            batch = self.carried_state.attach_state(batch)
         label_count = batch.label_mask.sum()
         losses = [self._backward(micro_batch, number) for number, micro_batch in enumerate(self._micro_batches(batch))]
-        self.carried_state.commit()
+        if isinstance(batch, ContiguousBatch):
+            self.carried_state.commit()
         loss = torch.stack(losses).sum() / label_count
         norm, grad_scale = grad_norm_and_scale(self.total_grad_norm(), label_count, self.settings.max_grad_norm)
         self.found_inf.copy_(torch.maximum(self.found_inf, (~(loss + norm).isfinite()).float()))
@@ -198,7 +320,10 @@ class Trainer:
 
     def loss(self, micro_batch: Batch) -> Float[Tensor, ""]:
         """The summed loss of a micro-batch."""
-        hidden = self.carried_state.hidden(micro_batch)
+        if isinstance(micro_batch, ContiguousBatch):
+            hidden = self.carried_state.hidden(micro_batch)
+        else:
+            hidden = self.model.hidden(micro_batch)
         return batch_loss(self.objective, hidden, self.model.head, micro_batch, self.cross_entropy)
 
     def total_grad_norm(self) -> Float[Tensor, ""]:

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from seq2see.core.settings import Settings
 from seq2see.training.averaging import Averaging, NoAverage
-from seq2see.training.optimizers import AdamW, OptimizerSettings
-from seq2see.training.schedules import InverseSquareRoot, Schedule
+from seq2see.training.optimizers import AdamW, InverseSquareRoot, OptimizerSettings, Schedule
 
 
 class Training(Settings):

@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2see.core.batch import Batch, ContiguousBatch, Sequences
-from seq2see.core.rows import clone_state, tensors_of
+from seq2see.core.batch import ContiguousBatch, Sequences, clone_state, tensors_of
 
 
 class CarriedState:
@@ -26,24 +25,20 @@ class CarriedState:
         self.model, self.state = model, None
         self.new_states: list[Any] = []  # the final state of each micro-batch of a step
 
-    def allocate(self, batch: Batch) -> None:
+    def allocate(self, batch: ContiguousBatch) -> None:
         """Allocate the state for the rows of this batch, if there is none yet."""
-        if isinstance(batch, ContiguousBatch) and self.state is None:
+        if self.state is None:
             self.state = clone_state(self.model.start(None, len(batch.indices), 0))
 
-    def attach_state(self, batch: Batch) -> Batch:
-        """A contiguous batch with its initial state, which is zero where a row is `reset`; other batches unchanged."""
-        if not isinstance(batch, ContiguousBatch):
-            return batch
+    def attach_state(self, batch: ContiguousBatch) -> ContiguousBatch:
+        """The batch with its initial state, which is zero where a row is `reset`."""
         state = clone_state(self.state)
         for tensor in tensors_of(state):
             tensor.masked_fill_(batch.reset.view(-1, *[1] * (tensor.dim() - 1)), 0)
         return replace(batch, state=state)
 
-    def hidden(self, micro_batch: Batch) -> Sequences:
-        """The hidden states of a micro-batch; the final state of a contiguous one is stored in `new_states`."""
-        if not isinstance(micro_batch, ContiguousBatch):
-            return self.model.hidden(micro_batch)
+    def hidden(self, micro_batch: ContiguousBatch) -> Sequences:
+        """The hidden states of a micro-batch; its final state is stored in `new_states`."""
         assert micro_batch.target is not None
         hidden, final_state = self.model.step_hidden(micro_batch.target.values, micro_batch.state)
         self.new_states.append(final_state)
@@ -53,7 +48,7 @@ class CarriedState:
     def commit(self) -> None:
         """Copy the final states of all micro-batches, in their order, to the carried state."""
         parts = zip(*map(tensors_of, self.new_states), strict=True)
-        for target, micro_batch_states in zip(tensors_of(self.state), parts, strict=False):  # empty without new states
+        for target, micro_batch_states in zip(tensors_of(self.state), parts, strict=True):
             target.copy_(torch.cat(micro_batch_states))
         self.new_states = []
 

@@ -15,8 +15,7 @@ from statistics import median
 
 from seq2see.data.examples import Example
 from seq2see.data.readers.data_report import DataReport
-from seq2see.data.readers.lines import Line, file_name, is_blank, read_lines
-from seq2see.data.readers.text_checks import TextChecker
+from seq2see.data.readers.lines import Line, TextChecker, file_name, is_blank, read_lines
 
 ColumnNames = tuple[str, str]
 DEFAULT_COLUMNS = ("source", "target")

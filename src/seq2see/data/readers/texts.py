@@ -18,8 +18,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.data.examples import Example
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy, Location
-from seq2see.data.readers.lines import file_name, read_chunks, read_lines
-from seq2see.data.readers.text_checks import TextChecker
+from seq2see.data.readers.lines import TextChecker, file_name, read_chunks, read_lines
 
 Splits = dict[str, list[Example]]
 MAX_CHARACTERS = 2_000_000

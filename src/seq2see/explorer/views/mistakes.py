@@ -22,7 +22,7 @@ from seq2see.runs.evaluate import (
     filter_rows,
     splits,
 )
-from seq2see.runs.report_page import diff_parts
+from seq2see.runs.report import diff_parts
 from seq2see.runs.run_folder import RunFolder
 from seq2see.tasks.model import Model
 from seq2see.tasks.task import EvaluatedRow

@@ -21,7 +21,7 @@ from seq2see.core.errors import UserError
 from seq2see.data.examples import short_name
 from seq2see.explorer.schemas import RunRequest
 from seq2see.explorer.workspace import OpenRun, Workspace
-from seq2see.runs.report_page import diff_parts
+from seq2see.runs.report import diff_parts
 from seq2see.runs.run_folder import RunFolder
 
 StepNumber = Annotated[int, Field(ge=0, le=1_000_000_000)]

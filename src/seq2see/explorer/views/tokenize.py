@@ -14,7 +14,7 @@ from seq2see.data.tokenizers.tokenizer import UNK, VISIBLE, Tokenizer
 from seq2see.data.tokenizers.tokenizer_files import BYTE_TOKENS
 from seq2see.explorer.schemas import InputText, RunRequest
 from seq2see.explorer.workspace import Workspace
-from seq2see.tasks.processors import Tokenizers
+from seq2see.tasks.model_folder import Tokenizers
 
 
 class TokenizeRequest(RunRequest):
