@@ -59,6 +59,22 @@ def skip_repeated_checks(request: pytest.FixtureRequest):
         yield
 
 
+@pytest.fixture
+def compilable():
+    """Code without shape checks, which torch.compile cannot trace."""
+    from speedups import without_shape_wrappers
+
+    with without_shape_wrappers():
+        yield
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """On a GPU, torch warns about speed (TF32, small reductions); only warnings of other code are errors there."""
+    if torch.cuda.is_available():
+        config.addinivalue_line("filterwarnings", "ignore::UserWarning:torch")
+        config.addinivalue_line("filterwarnings", "ignore:TensorFloat32 tensor cores:UserWarning")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip kernel tests where triton is not installed, and start the longest tests first.
 

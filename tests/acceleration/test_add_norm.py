@@ -276,6 +276,7 @@ def test_elements_are_dropped_independently_in_each_call():
     assert torch.equal(first, torch.ops.seq2see.add_norm(stream, branch, ones, None, None, dropout_p, 1e-5)[1])
 
 
+@pytest.mark.usefixtures("compilable")
 @needs_gpu
 @pytest.mark.parametrize("residual_class", [PostNorm, PreNorm])
 @pytest.mark.parametrize("norm_class", [LayerNorm, RMSNorm])

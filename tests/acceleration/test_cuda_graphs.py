@@ -66,6 +66,7 @@ def test_every_optimizer_is_captured(optimizer):
     assert captured[:12] == pytest.approx(plain[:12], rel=1e-3)
 
 
+@pytest.mark.usefixtures("compilable")
 def test_compiled_blocks_learn_the_same():
     plain, compiled = losses(graphs=True, dropout=0.0), losses(graphs=True, dropout=0.0, compile=True)
     assert compiled[:12] == pytest.approx(plain[:12], rel=1e-3)

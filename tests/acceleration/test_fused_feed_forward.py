@@ -73,6 +73,7 @@ def test_a_layer_runs_it_where_kernels_can_be_used(activation, monkeypatch):
     torch.testing.assert_close(output.float(), expected, rtol=0.05, atol=0.02)
 
 
+@pytest.mark.usefixtures("compilable")
 @needs_gpu
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh"])
 @pytest.mark.parametrize("compiled", [False, True])

@@ -247,6 +247,7 @@ def test_a_layer_runs_it_if_it_is_allowed_and_its_output_is_that_of_the_definiti
     assert calls == [{"self": "short_self_attention"}.get(kind, "short_attention")] * allowed
 
 
+@pytest.mark.usefixtures("compilable")
 @needs_gpu
 def test_compiled_attention_is_equal():
     torch.manual_seed(1)
