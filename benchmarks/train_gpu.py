@@ -66,7 +66,7 @@ def full_sequences() -> BatchPair:
 
 def real_sentences() -> BatchPair:
     """Pairs of Multi30k in the order of an epoch, with the recipe's subword tokenizer."""
-    pairs = prepare(recipe("multi30k-transformer"), say=lambda line: None).train
+    pairs = prepare(recipe("multi30k-transformer"), log=lambda line: None).train
     packs = PackedSampler(pairs.lengths, ROWS * TIMES, seed=1)
     indices = packs.indices_at(0)
     return pairs.batch(indices), packs.batch(pairs, indices)

@@ -69,8 +69,9 @@ def compilable():
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """On a GPU, torch warns about speed (TF32, small reductions); only warnings of other code are errors there."""
+    """On a GPU, torch warns about speed and about its own code; only warnings of other code are errors there."""
     if torch.cuda.is_available():
+        config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning:torch")
         config.addinivalue_line("filterwarnings", "ignore::UserWarning:torch")
         config.addinivalue_line("filterwarnings", "ignore:TensorFloat32 tensor cores:UserWarning")
 

@@ -87,7 +87,7 @@ def test_a_feed_forward_layer_on_a_gpu_is_close_to_that_on_a_cpu(activation, com
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=device == "cuda"):
             output = run(x)
         grads = torch.autograd.grad(output.float().square().sum(), [x, *layer.parameters()])
-        results.append([each.float().cpu() for each in (output, *grads)])
+        results.append([each.detach().float().cpu() for each in (output, *grads)])
     for actual, expected in zip(*results, strict=True):
         # In 16 bits an input may be on the other side of a kink: few gradients differ, but not their norm.
         assert float((actual - expected).norm() / expected.norm()) < 0.05

@@ -243,7 +243,8 @@ def test_a_layer_runs_it_if_it_is_allowed_and_its_output_is_that_of_the_definiti
 
     expected = run()
     accelerate(layer, Conditions("cuda", True, "bf16", kernels=allowed))
-    torch.testing.assert_close(run(), expected, rtol=1e-4, atol=1e-5)
+    tolerance = 1e-5 if DEVICE == "cpu" else 2e-3  # the kernel is for bf16: on a GPU its products of float32 are TF32
+    torch.testing.assert_close(run(), expected, rtol=1e-4, atol=tolerance)
     assert calls == [{"self": "short_self_attention"}.get(kind, "short_attention")] * allowed
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 
 import pytest
@@ -23,8 +24,12 @@ ELSEWHERE = re.compile(
 """Other places, and other ways to reach them than `api.js`."""
 IMPORTS = re.compile(r"""^(?:import|export)\b[^;]*?\bfrom\s+"([^"]+)";""", re.MULTILINE | re.DOTALL)
 
+PYTHON_IMPORT = re.compile(r"from (seq2see[\w.]*) import ([\w, ]*)")
+"""An import in the Python code that a view shows; a name that a view chooses is a `${...}`, and does not match."""
+
 
 def test_the_rules_notice():
+    assert PYTHON_IMPORT.findall('"from seq2see.a.b import c, d",') == [("seq2see.a.b", "c, d")]
     assert MARKUP.search("place.innerHTML = text")
     assert MARKUP.search('setTimeout("run()", 1)')
     assert not MARKUP.search("setTimeout(run, 1)")
@@ -41,6 +46,18 @@ def test_a_script_is_short_documented_and_safe(path):
     assert not ELSEWHERE.findall(text)
     assert max(map(len, text.splitlines())) <= 140
     missing = [name for name in IMPORTS.findall(text) if not (path.parent / name).resolve().is_file()]
+    assert not missing
+
+
+def test_python_code_of_the_page_imports_names_that_exist():
+    imports = {found for path in SCRIPTS for found in PYTHON_IMPORT.findall(path.read_text(encoding="utf-8"))}
+    assert len(imports) > 15
+    missing = [
+        f"{module}.{name}"
+        for module, names in sorted(imports)
+        for name in filter(None, names.replace(" ", "").split(","))
+        if not hasattr(importlib.import_module(module), name)
+    ]
     assert not missing
 
 

@@ -3,7 +3,7 @@
 import { assignCall, loadModel, assignText, python, SEQ2SEE, text, texts } from "./python.js";
 import { IMPORT_FIND_RUN, inputCode } from "./input_code.js";
 
-const IMPORT_READ_METRICS = "from seq2see.training.metrics_logger import read_metrics";
+const IMPORT_READ_METRICS = "from seq2see.training.loop import read_metrics";
 const IMPORT_MOVING_AVERAGE = "from seq2see.inspection.result_plots import moving_average";
 const IMPORT_FIND_RUN_AND_READ_TABLE = "from seq2see.runs.run_folder import find_run, read_table";
 
