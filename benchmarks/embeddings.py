@@ -31,8 +31,7 @@ from seq2see.runs.load import open_model, read_model
 from seq2see.runs.prepare import prepare
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import batches, new_trainer, train_recipe
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.model_folder import ModelConfig, Recipe, StoredModel
 
 RESULTS = Path(__file__).parent / "results" / "embeddings.json"
 SIZES, SEEDS = (100, 400), (1, 2, 3)

@@ -39,7 +39,7 @@ from seq2see.models.language_model import LanguageModel
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 from seq2see.training.objectives import NextToken
 
 RESULTS = Path(__file__).parent / "results" / "gpt2_gpu.json"

@@ -9,15 +9,14 @@ from typing import Any
 
 from seq2see.core.errors import UserError, missing_file
 from seq2see.recipes.registry import recipe
-from seq2see.runs.callbacks import ProgressListener
 from seq2see.runs.prepare import ENCODER_PREFIXES, check_pretrained, with_pretrained_encoder
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, find_run
 from seq2see.runs.terminal import Terminal
-from seq2see.runs.train import train_recipe
+from seq2see.runs.train import ProgressListener, train_recipe
 from seq2see.tasks.model import Model
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import task_of
+from seq2see.tasks.model_folder import Recipe
+from seq2see.tasks.task import task_of
 
 Data = str | Path | Sequence[str | Path]
 

@@ -15,7 +15,7 @@ from seq2see.acceleration.stacks import FusedPreNorm, PrecomputedLayerNorm
 from seq2see.acceleration.swaps import PARTS, SWAPS, Conditions, accelerate, accelerated, describe, parts_for, restore
 from seq2see.acceleration.trainer import AcceleratedTrainer, training_conditions
 from seq2see.core.batch import WordSequences
-from seq2see.core.plain_class import plain_class
+from seq2see.core.devices import plain_class
 from seq2see.layers.dropout import Dropout
 from seq2see.layers.resnet import ConvolutionalStem
 from seq2see.models.subword_ngrams import NgramEmbedding

@@ -21,7 +21,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import open_model
 from seq2see.tasks.model import trace_batch
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 TEXTS = {"recurrent": "红猫", "transformer": "红猫", "gpt": "the cat sat 猫", "bert": "the [MASK] sat", "vit": ""}
 MATRIX = ".attention-figure canvas"

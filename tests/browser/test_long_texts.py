@@ -21,7 +21,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import open_model
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 TEXT = ("我有一支笔，你有两本书。" * 84)[:999]
 COMPARED = 980

@@ -30,7 +30,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import open_model
 from seq2see.runs.reordering import without_position_embeddings
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 LABELS = ("star", "月亮", "ring")
 STACK = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)

@@ -37,7 +37,7 @@ from seq2see.runs.load import open_model
 from seq2see.runs.run_folder import RunFolder
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE, IMAGE_PROCESSOR = ImageSource(image_size=8, embedding=PatchEmbeddingSettings(size=4)), ImageProcessor(8, 3)

@@ -26,7 +26,7 @@ from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettin
 from seq2see.models.settings import EmbeddingTarget, ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers, write_model
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 LABELS, SIDE = ("cat", "狗", "mat"), 12
 BLOCKS = TransformerSettings(width=16, depth=1, heads=2, activation="gelu")

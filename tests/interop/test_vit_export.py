@@ -24,7 +24,7 @@ from seq2see.models.settings import ImageLabel, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import read_model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 LABELS = ("cat", "狗", "mat")
 BLOCKS = TransformerSettings(width=24, depth=2, heads=3, activation="gelu", mlp_ratio=1.5)

@@ -18,7 +18,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.runs import load as loading
 from seq2see.runs.load import BATCH_SIZE, MIN_SOURCES, TorchEngine, open_model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 WORDS = [f"{first}{second}" for first in "bcdf" for second in "aeiou"]
 

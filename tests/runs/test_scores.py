@@ -17,7 +17,7 @@ from seq2see.runs.compare import compare_answers, largest_changes
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 from seq2see.tasks import text_scores, translate
-from seq2see.tasks.registry import task_named, task_of
+from seq2see.tasks.task import task_named, task_of
 from seq2see.tasks.text_scores import score_outputs
 from seq2see.tasks.translate import Translate, target_language
 

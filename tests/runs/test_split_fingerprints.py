@@ -26,8 +26,8 @@ from seq2see.runs.prepare import (
 )
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import task_of
+from seq2see.tasks.model_folder import Recipe
+from seq2see.tasks.task import task_of
 
 
 def pairs(path: Path, first: int, last: int) -> Path:

@@ -20,7 +20,7 @@ from seq2see.runs.prepare import prepare
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import batches, train_recipe
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.model_folder import Recipe
 
 SMALL = {
     "source.image_size": 16,

@@ -27,7 +27,7 @@ from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.fill import Fill
 from seq2see.tasks.model import TextAttention
-from seq2see.tasks.registry import task_of
+from seq2see.tasks.task import task_of
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
 SMALL = {"source.max_tokens": 24, "training.batch_tokens": 192, "encoder.width": 32, "encoder.dropout": 0.0}

@@ -21,7 +21,7 @@ from seq2see.runs.load import load
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import prepare, train_recipe
-from seq2see.tasks.registry import task_of
+from seq2see.tasks.task import task_of
 
 
 def sine(time: int) -> float:

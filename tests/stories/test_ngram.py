@@ -26,7 +26,7 @@ from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, read_scores
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.ngram import Ngram
-from seq2see.tasks.registry import task_of
+from seq2see.tasks.task import task_of
 from seq2see.training.loop import Interrupted, read_metrics
 
 SENTENCES = ("the cat sat on the mat. 猫坐在垫子上。\n", "a dog lay by his rug. 狗躺到毯子里。\n")

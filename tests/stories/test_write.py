@@ -23,7 +23,7 @@ from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.model import TextAttention
 from seq2see.tasks.model_folder import ModelConfig
-from seq2see.tasks.registry import pretrained_task, task_of
+from seq2see.tasks.task import pretrained_task, task_of
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
 SMALL = {"target.max_tokens": 24, "training.batch_tokens": 192, "decoder.width": 32, "decoder.dropout": 0.0}

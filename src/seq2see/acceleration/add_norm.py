@@ -1,6 +1,6 @@
 """Autograd functions for the kernels of add_norm_kernels.py: dropout, residual sum and norm.
 
-The definitions are PostNorm and PreNorm with LayerNorm or RMSNorm (layers/residual.py, layers/norms.py); tests compare
+The definitions are PostNorm and PreNorm with LayerNorm or RMSNorm (layers/norms.py, layers/norms.py); tests compare
 outputs and gradients.
 """
 

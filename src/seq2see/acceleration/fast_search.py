@@ -23,8 +23,15 @@ from seq2see.core.batch import Images, Sequences, pick_rows, reorder_rows
 from seq2see.data.tokenizers.tokenizer import PAD
 from seq2see.decoding.beam import BeamSampler, BeamSearch
 from seq2see.decoding.engine import DecodingLoop, GenerativeModel
-from seq2see.decoding.hypotheses import History, Hypothesis
-from seq2see.decoding.samplers import DecodingStep, GreedySampler, IndependentSearch, RandomSampler, Search
+from seq2see.decoding.samplers import (
+    DecodingStep,
+    GreedySampler,
+    History,
+    Hypothesis,
+    IndependentSearch,
+    RandomSampler,
+    Search,
+)
 
 DROP_DONE_RATIO = 4
 """Done rows are dropped when at least one row in this many is done: dropping copies the state of all other rows."""

@@ -1,8 +1,8 @@
 """Stacks of Transformer blocks without padding, and with masks in the form that the kernels of a GPU need.
 
 The definitions are the stacks of models/transformer.py and models/gpt.py. The classes here replace them: before the
-first block they choose a memory layout for the batch (unpadding.py) and prepare the masks for all layers. Attention
-restores the rows (attention.py); all other layers process each token by itself and need no change. Tests compare them
+first block they choose a memory layout for the batch (`choose_layout`) and prepare the masks for all layers. Attention
+(attention.py) restores the rows; all other layers process each token by itself and need no change. Tests compare them
 (tests/models/test_transformer.py).
 """
 
@@ -16,13 +16,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, active_async_grads
-from seq2see.acceleration.attention import PreparedMask
+from seq2see.acceleration.attention import PreparedMask, UnpaddedMemory, choose_layout
 from seq2see.acceleration.support import can_use_kernels
-from seq2see.acceleration.unpadding import UnpaddedMemory, choose_layout
 from seq2see.core.batch import Sequences
 from seq2see.layers.masks import AttentionMask, padding_mask
-from seq2see.layers.norms import LayerNorm, RMSNorm
-from seq2see.layers.residual import PostNorm, PreNorm
+from seq2see.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm
 from seq2see.models.encoder_model import EncoderOutput
 from seq2see.models.gpt import GPTDecoder
 from seq2see.models.transformer import BlockState, TransformerDecoder, TransformerEncoder, TransformerState

@@ -42,7 +42,7 @@ from seq2see.acceleration.stacks import (
     has_kernel,
     link_residuals,
 )
-from seq2see.core.plain_class import plain_class
+from seq2see.core.devices import plain_class
 from seq2see.layers.resnet import ConvolutionalStem, ResNet, ResNetStem
 
 

@@ -1,6 +1,6 @@
 """The command line: one file for each command, or for a few related ones.
 
-Large modules are imported only when a command runs (`startup.py`).
+Large modules are imported only when a command runs (`core/startup.py`).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def evaluate(
     from seq2see.runs.report import write_report
     from seq2see.runs.run_folder import find_run, read_scores
     from seq2see.runs.terminal import Terminal
-    from seq2see.tasks.registry import task_of
+    from seq2see.tasks.task import task_of
 
     folders = [find_run(name) for name in (run, other) if name]
     settings = dict(map(decoding_setting, set_ or []))
@@ -59,7 +59,7 @@ def _compare(first: RunFolder, second: RunFolder) -> None:
         compare_texts,
         largest_changes,
     )
-    from seq2see.tasks.registry import task_of
+    from seq2see.tasks.task import task_of
 
     kinds = {task_of(run.recipe()).comparison for run in (first, second)}
     if "scores" in kinds:

@@ -22,9 +22,8 @@ from seq2see.core.batch import Images, Sequences, reorder_rows, repeat_rows
 from seq2see.core.errors import UserError
 from seq2see.core.worker_pool import check_cancelled
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD
-from seq2see.decoding.hypotheses import History, Hypothesis
 from seq2see.decoding.logits_processors import LogitsProcessor
-from seq2see.decoding.samplers import DecodingStep, Sampler, Search
+from seq2see.decoding.samplers import DecodingStep, History, Hypothesis, Sampler, Search
 
 MIN_LOG_PROBABILITY = -1e4
 """The log-probability of a forced token whose probability is 0: it is finite, so that sums stay finite."""

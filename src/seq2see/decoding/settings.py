@@ -11,9 +11,8 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.decoding.beam import BeamSampler, stop_when_full, stop_when_unbeatable
 from seq2see.decoding.engine import Limits
-from seq2see.decoding.hypotheses import LengthPenalty, NoPenalty
 from seq2see.decoding.logits_processors import LogitsProcessor, MinNewTokens, NoRepeatNGram, RepetitionPenalty
-from seq2see.decoding.samplers import GreedySampler, RandomSampler, Sampler
+from seq2see.decoding.samplers import GreedySampler, LengthPenalty, NoPenalty, RandomSampler, Sampler
 
 MAX_TOKENS = 250_000
 """The maximum number of tokens of one input, in all its hypotheses together: memory is reserved for each of them."""

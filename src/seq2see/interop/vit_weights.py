@@ -55,10 +55,9 @@ from seq2see.interop.vit_layouts import (
     hugging_face_names,
     vit_mappings,
 )
-from seq2see.models.build import build_model
+from seq2see.models.build import build_model, load_named_tensors, named_tensors
 from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.image_settings import ImageSource
-from seq2see.models.named_tensors import load_named_tensors, named_tensors
 from seq2see.models.settings import ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
 

@@ -65,7 +65,7 @@ class DropPath(Dropout):
 
     Stochastic depth (Huang et al. 2016, eq. 2). The paper makes one random decision for a batch and scales in
     evaluation. Here the decision is made for each row, and rows that are kept are scaled in training, as in all
-    dropout. Rows of different length that are unpadded to one line (`acceleration/unpadding.py`) share one decision.
+    dropout. Rows of different length that are unpadded to one line (`acceleration/attention.py`) share one decision.
     """
 
     def forward(self, inputs: Float[Tensor, "row time width"]) -> Float[Tensor, "row time width"]:

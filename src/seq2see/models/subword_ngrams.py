@@ -1,7 +1,7 @@
 """Word embeddings from subword information: a word's own vector plus the vectors of its character n-grams.
 
 Bojanowski et al. 2017, section 3.2: "where" is <where>, and <wh, whe, her, ere, re>. The unseen word "unfriendly"
-shares "<un", "friend" and "ly>" with seen words, which indicate that it is no verb. Compare `token_embeddings.py`:
+shares "<un", "friend" and "ly>" with seen words, which indicate that it is no verb. Compare `embeddings_and_heads.py`:
 there each subword is a token, and the encoder combines them; here the encoder gets one vector for each word.
 
 N-grams are hashed into the rows of a table. N-grams with the same row share a vector, which costs little, since they

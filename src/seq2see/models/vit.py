@@ -19,7 +19,7 @@ from seq2see.layers.patch_embedding import PixelNormalization
 from seq2see.layers.pooling import Pooling
 from seq2see.layers.resnet import flatten_map
 from seq2see.models.classifier import Classifier
-from seq2see.models.heads import ClassificationHead
+from seq2see.models.embeddings_and_heads import ClassificationHead
 
 
 class ImageEmbedding(nn.Module):

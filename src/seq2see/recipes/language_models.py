@@ -15,9 +15,8 @@ from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.ngram import NgramRecipe, NgramText
 from seq2see.tasks.write import WriteRecipe
-from seq2see.training.averaging import NTASGD
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import SGD, AdamW, Constant, Cosine
+from seq2see.training.optimizers import NTASGD, SGD, AdamW, Constant, Cosine
 from seq2see.training.settings import Training
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from seq2see.core.errors import UserError, missing_file, unknown_name
 from seq2see.recipes import images, language_models, pocket, series, text_encoders, translation
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import default_recipe, own_tasks, read_recipe
+from seq2see.tasks.model_folder import Recipe
+from seq2see.tasks.task import default_recipe, own_tasks, read_recipe
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "translate": translation.translate,

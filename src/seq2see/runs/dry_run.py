@@ -9,8 +9,8 @@ import torch
 
 from seq2see.runs.prepare import prepare
 from seq2see.runs.train import batches, count_weights, new_trainer
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import task_of
+from seq2see.tasks.model_folder import Recipe
+from seq2see.tasks.task import task_of
 
 TIMED_STEPS = 3
 

@@ -10,7 +10,7 @@ from seq2see.acceleration.trainer import training_conditions
 from seq2see.core.devices import pick_device
 from seq2see.runs.load import read_model
 from seq2see.runs.run_folder import find_model
-from seq2see.tasks.registry import read_recipe
+from seq2see.tasks.task import read_recipe
 
 
 def explain_run(name: str) -> list[tuple[str, list[DescriptionRow]]]:

@@ -31,19 +31,19 @@ from seq2see.core.files import read_verified, verify_folder
 from seq2see.core.worker_pool import WorkerPool
 from seq2see.decoding.engine import GenerativeModel, decode
 from seq2see.decoding.ensemble import Ensemble
-from seq2see.decoding.hypotheses import Hypothesis
+from seq2see.decoding.samplers import Hypothesis
 from seq2see.decoding.settings import MAX_TOKENS, make_limits, make_logits_processors, make_sampler
 from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.interop.ctranslate2 import Ct2Engine
 from seq2see.interop.pretrained import read_npz, read_pretrained
+from seq2see.models.build import load_named_tensors
 from seq2see.models.language_model import LanguageModel
-from seq2see.models.named_tensors import load_named_tensors
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.runs.run_folder import find_model
 from seq2see.tasks.encoder_only import BATCH_SIZE as ENCODER_BATCH_SIZE
 from seq2see.tasks.model import Engine, GenerationRequest, Model, ProgressCallback
 from seq2see.tasks.model_folder import Candidates, ModelConfig, StoredModel, Tokenizers, members_of, weights_file
-from seq2see.tasks.registry import config_from_tree, pretrained_task, task_named
+from seq2see.tasks.task import config_from_tree, pretrained_task, task_named
 
 BATCH_SIZE = 64
 """Sources per batch, unless they need too much memory; a result does not depend on the other sources of its batch."""

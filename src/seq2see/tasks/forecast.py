@@ -28,9 +28,9 @@ from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, Series
 from seq2see.models.transformer import TransformerSettings
+from seq2see.tasks.generative import evaluate_series
 from seq2see.tasks.model import Model, NamedBatch, Output, Prediction, TextAttention, reject_settings
-from seq2see.tasks.model_folder import StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.model_folder import Recipe, StoredModel, Tokenizers
 from seq2see.tasks.report_parts import (
     ReportPart,
     ReportSection,
@@ -57,7 +57,6 @@ from seq2see.tasks.task import (
     plain,
     split_sizes,
 )
-from seq2see.tasks.teacher_forcing import evaluate_series
 from seq2see.training.objectives import NextValue
 
 ProgressCallback = Callable[[int], Any]
@@ -315,7 +314,7 @@ def forecast_table(
 
 
 def _draw(first: int, truth: Values, columns: dict[int, Values], path: Path) -> None:
-    from seq2see.inspection.result_plots import draw_forecasts  # matplotlib only where it is used
+    from seq2see.inspection.plotting import draw_forecasts  # matplotlib only where it is used
 
     draw_forecasts(first, truth, columns, path)
 

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from seq2see.core.batch import Batch, Sequences
-from seq2see.data.buckets import BucketSampler
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.examples import Example
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 from seq2see.data.generated.puzzle_corpus import PuzzleCorpus
 from seq2see.data.packed import PackedSampler
-from seq2see.data.pair_dataset import PairDataset, pad_batch
+from seq2see.data.pair_dataset import BucketSampler, PairDataset, pad_batch
 from seq2see.data.readers.pair_files import UserPairs, wrong_file_count
 from seq2see.data.tokenizers.bpe_dropout import BPEDropoutDataset
 from seq2see.data.tokenizers.tokenizer import BPE, EOS, train_tokenizer
@@ -32,13 +31,17 @@ from seq2see.metrics.alignment import HeadSelection, score_heads, select_heads, 
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.generative import GenerativeTask, evaluation_split, generate_splits, perplexity_scores
+from seq2see.tasks.generative import (
+    GenerativeTask,
+    collect_attention,
+    evaluation_split,
+    generate_splits,
+    perplexity_scores,
+)
 from seq2see.tasks.model import Model, TextAttention
-from seq2see.tasks.model_folder import StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe, TextEncoder
+from seq2see.tasks.model_folder import Recipe, StoredModel, TextEncoder, Tokenizers
 from seq2see.tasks.report_parts import ReportSection, RunResults, figure_section
 from seq2see.tasks.task import BatchAt, Capture, Evaluation, SplitProgress, Splits, plain, split_sizes
-from seq2see.tasks.teacher_forcing import collect_attention
 from seq2see.tasks.text_scores import Metric
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training

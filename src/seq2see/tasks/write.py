@@ -22,10 +22,9 @@ from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.generative import GenerativeTask, evaluation_split, perplexity_scores
+from seq2see.tasks.generative import GenerativeTask, batch_count, evaluation_split, perplexity_scores, token_losses
 from seq2see.tasks.model import Model
-from seq2see.tasks.model_folder import StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.model_folder import Recipe, StoredModel, Tokenizers
 from seq2see.tasks.report_parts import ColoredTokens, ReportSection, RunResults, Tree, note, section
 from seq2see.tasks.task import (
     BatchAt,
@@ -39,7 +38,6 @@ from seq2see.tasks.task import (
     plain,
     split_sizes,
 )
-from seq2see.tasks.teacher_forcing import batch_count, token_losses
 from seq2see.training.objectives import NextToken
 
 MAX_PROMPT = 60

@@ -31,10 +31,9 @@ from torch import Tensor
 
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.files import MANIFEST, file_entry, manifest_bytes, read_verified, sync_folder, verify_folder
-from seq2see.models.named_tensors import copy_tensors, load_named_tensors, named_tensors
-from seq2see.training.averaging import CheckpointAverage, average_weights
+from seq2see.models.build import copy_tensors, load_named_tensors, named_tensors
 from seq2see.training.loop import BestEvaluation, Trainer
-from seq2see.training.optimizers import Optimizer
+from seq2see.training.optimizers import CheckpointAverage, Optimizer, average_weights
 
 DISK_MARGIN = 1.2
 """A save starts only if the disk has this many times the expected size free."""

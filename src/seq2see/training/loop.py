@@ -34,10 +34,15 @@ from seq2see.core.devices import autocast
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_bytes
 from seq2see.core.seeds import seed_torch
-from seq2see.models.named_tensors import named_tensors
-from seq2see.training.averaging import NTASGD, ExponentialMovingAverage, update_average
+from seq2see.models.build import named_tensors
 from seq2see.training.objectives import CrossEntropy, Objective, batch_loss, repeat_for_r_drop
-from seq2see.training.optimizers import grad_norm_and_scale, gradients_of
+from seq2see.training.optimizers import (
+    NTASGD,
+    ExponentialMovingAverage,
+    grad_norm_and_scale,
+    gradients_of,
+    update_average,
+)
 from seq2see.training.scheduled_sampling import sample_decoder_inputs
 from seq2see.training.settings import Training
 from seq2see.training.truncated_bptt import CarriedState

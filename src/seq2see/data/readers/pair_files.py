@@ -19,7 +19,6 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.data.examples import Example
 from seq2see.data.hold_out import check_hold_out, hold_out
-from seq2see.data.readers.csv_table import read_csv
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy, escape
 from seq2see.data.readers.lines import FORBIDDEN, Line, file_name, is_blank, read_lines, without_compression_suffix
 from seq2see.data.readers.tables import (
@@ -29,6 +28,7 @@ from seq2see.data.readers.tables import (
     find_columns,
     find_source_column,
     read_aligned,
+    read_csv,
     read_tsv,
 )
 

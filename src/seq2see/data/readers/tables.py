@@ -1,21 +1,28 @@
-"""Pairs of texts from TSV and from two files aligned by line. (CSV and JSON have modules of their own.)
+"""Pairs of texts from TSV, from CSV, and from two files aligned by line.
 
 Every format adds its pairs with `PairCollector.add`, which keeps, skips or rejects each one and counts it. No reader
 omits a record by itself.
+
+In CSV a quoted field may contain commas, doubled quotes and line endings, so a record can extend over several
+lines; and a single missing quote turns the rest of a file into one field. So the quotes are
+parsed here: of an invalid record only the first line is rejected, with its column, and parsing continues at the next
+line. Well-formed records are parsed as by Python's `csv` module.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+import re
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, islice, zip_longest
 from math import log
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from seq2see.data.examples import Example
 from seq2see.data.readers.data_report import DataReport
-from seq2see.data.readers.lines import Line, TextChecker, file_name, is_blank, read_lines
+from seq2see.data.readers.lines import MAX_BYTES, Line, TextChecker, file_name, is_blank, read_lines
 
 ColumnNames = tuple[str, str]
 DEFAULT_COLUMNS = ("source", "target")
@@ -211,3 +218,134 @@ def _best_offset(short: list[int], long: list[int], log_ratio: float) -> int:
         if cost < best - 1e-9:
             best, offset = cost, index + 1
     return offset
+
+
+MAX_RECORD_LINES = 1000
+"""The most lines of one record; if its quote is still open then, the closing quote is missing."""
+
+# The possessive quantifiers (*+) exclude backtracking, which would end a field at a doubled quote.
+_FIELD = re.compile(r'"[^"]*+(?:""[^"]*+)*+"|[^",]*')
+
+
+class CsvRecord(NamedTuple):
+    """The fields of one record and its first line; `fields` is None if the record cannot be used."""
+
+    line: Line
+    fields: list[str] | None
+    error: tuple[int, str] = (0, "")
+    """Column and message of a quote error; an empty message if another error was reported before."""
+
+
+class _QuoteError(Exception):
+    """A quote in the middle of a field, or one that is not closed."""
+
+    def __init__(self, index: int, is_open: bool):
+        super().__init__(index, is_open)
+        self.index, self.is_open = index, is_open
+
+
+def split_fields(text: str) -> list[str]:
+    """The fields of one complete record.
+
+    >>> split_fields('a,"b, ""c"" d"')
+    ['a', 'b, "c" d']
+    """
+    if '"' not in text:
+        return text.split(",")
+    fields, start = [], 0
+    while True:
+        match = _FIELD.match(text, start)
+        assert match is not None  # the second alternative also matches the empty string, so there is always a match
+        field, end = match.group(), match.end()
+        fields.append(field[1:-1].replace('""', '"') if field.startswith('"') else field)
+        if end == len(text):
+            return fields
+        if text[end] != ",":
+            raise _QuoteError(end, is_open=end == start)
+        start = end + 1
+
+
+def records(lines: Iterator[Line]) -> Iterator[CsvRecord]:
+    """Join lines into records; after a quote error parsing continues at the next line."""
+    pending: deque[Line] = deque()  # lines that were read ahead for an invalid record
+    while (line := _next(pending, lines)) is not None:
+        try:
+            yield CsvRecord(line, split_fields(line.text) if line.is_valid else None)
+        except _QuoteError as error:
+            if not error.is_open:
+                yield CsvRecord(line, None, (error.index + 1, "There is a quote in the middle of a field."))
+                continue
+            ahead = _lines_to_closing_quote(line, pending, lines)
+            fields = _join(line, ahead)
+            if fields is not None:
+                yield CsvRecord(line, fields if all(part.is_valid for part in ahead) else None)
+            else:
+                pending.extendleft(reversed(ahead))
+                yield CsvRecord(line, None, (error.index + 1, "The quote that opens here is not closed."))
+
+
+def _next(pending: deque[Line], lines: Iterator[Line]) -> Line | None:
+    return pending.popleft() if pending else next(lines, None)
+
+
+def _lines_to_closing_quote(line: Line, pending: deque[Line], lines: Iterator[Line]) -> list[Line]:
+    """The lines up to the one with which the number of quotes becomes even: it closes the record."""
+    ahead: list[Line] = []
+    quotes, size = line.text.count('"'), len(line.text)
+    while quotes % 2 and len(ahead) < MAX_RECORD_LINES - 1 and size <= MAX_BYTES:
+        following = _next(pending, lines)
+        if following is None:
+            break
+        ahead.append(following)
+        quotes += following.text.count('"')
+        size += len(following.text)
+    return ahead
+
+
+def _join(line: Line, ahead: list[Line]) -> list[str] | None:
+    try:
+        return split_fields("\n".join(part.text for part in [line, *ahead]))
+    except _QuoteError:
+        return None
+
+
+def read_csv(path: Path, collector: PairCollector) -> None:
+    """Add all pairs to the collector; the columns follow from the header, without one they are the first two."""
+    rows = records(read_lines(path, collector.report))
+    sample = list(islice(rows, SAMPLE_LINES))
+    header = _header(sample[0], collector.names) if sample else None
+    expected = len(header) if header else usual_column_count(len(row.fields) for row in sample if row.fields)
+    if header and not _check_header(header, sample.pop(0), collector):
+        return
+    columns = find_columns(header, collector.names) if header else None
+    collector.columns = columns or collector.columns
+    source, target = (header.index(column) for column in columns) if header and columns else (0, 1)
+    for row in chain(sample, rows):
+        line, fields = row.line, row.fields
+        if fields is None:
+            column, message = row.error
+            if message:
+                collector.report.add_issue("bare quote", line.location(column), message, text=line.text)
+            collector.reject()
+        elif len(fields) == expected:
+            collector.add((fields[source], fields[target]), (line, line), (0, 0))
+        elif all(is_blank(field) for field in fields):
+            collector.skip(line)
+        else:
+            reject_column_count(collector, line, expected, len(fields))
+
+
+def _header(row: CsvRecord, candidates: Iterable[ColumnNames]) -> list[str] | None:
+    """The names of the columns, if the first record is a header."""
+    names = [field.strip().lower() for field in row.fields or []]
+    return names if find_columns(names, candidates) else None
+
+
+def _check_header(header: list[str], row: CsvRecord, collector: PairCollector) -> bool:
+    """Whether the names of source and target are unique; a duplicate is an error of the whole file."""
+    for column in find_columns(header, collector.names) or ():
+        if header.count(column) > 1:
+            message = f"Two columns are called '{column}'."
+            collector.report.add_issue("duplicate column", row.line.location(), message, text=row.line.text)
+            return False
+    return True
