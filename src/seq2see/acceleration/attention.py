@@ -10,9 +10,9 @@ one copy. Its definition is `split_heads`, followed by `split`, whose gradient c
 
 The rows of different length in a stack have one of two memory layouts: padded rows, or one line without padding. All
 layers of a Transformer but attention process each token by itself. So the tokens of a whole batch can be concatenated
-to one line (unpadding), and no time is spent on padding. Only attention needs rows: `pad` restores them, and `unpad` concatenates
-them again. On a GPU the rows stay padded: a shape that depends on the lengths would need a synchronization of CPU and
-GPU. In both layouts a stack has vectors of the shape (row, time, width); the unpadded line is one long row.
+to one line (unpadding), and no time is spent on padding. Only attention needs rows: `pad` restores them, and `unpad`
+concatenates them again. On a GPU the rows stay padded: a shape that depends on the lengths would need a synchronization
+of CPU and GPU. In both layouts a stack has vectors of the shape (row, time, width); the unpadded line is one long row.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, active_asyn
 from seq2see.acceleration.attention import PreparedMask, UnpaddedMemory, choose_layout
 from seq2see.acceleration.support import can_use_kernels
 from seq2see.core.batch import Sequences
+from seq2see.layers.dropout import DropPath
 from seq2see.layers.masks import AttentionMask, padding_mask
 from seq2see.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm
 from seq2see.models.encoder_model import EncoderOutput
@@ -180,7 +181,7 @@ class FusedPostNorm(FusedResidual):
         """Apply one sublayer (attention or feed-forward), add its output, and normalize the sum."""
         async_grads = active_async_grads(self)
         output = sublayer(vectors if async_grads is None else self._duplicate_of(vectors))
-        if not can_use_kernels(vectors) or self.drop_path.p > 0:
+        if not can_use_kernels(vectors) or isinstance(self.drop_path, DropPath):
             return self.norm(vectors + self.drop_path(self.dropout(output)), valid)
         from seq2see.acceleration.add_norm import AddNorm, AddNormDuplicate
 
@@ -213,7 +214,7 @@ class FusedPreNorm(FusedResidual, PreNorm):
             inputs = (vectors, self.norm.weight, bias_of(self.norm), self.norm.eps, async_grads)
             vectors, normalized = NormWithResidual.apply(*inputs)
         output = sublayer(normalized)
-        if async_grads is None or self.drop_path.p > 0 or not self.norm_after:
+        if async_grads is None or isinstance(self.drop_path, DropPath) or not self.norm_after:
             return vectors + self.drop_path(self.dropout(output))
         next_norm: Any = self.norm_after[0]
         norm_inputs = (next_norm.weight, bias_of(next_norm), self.dropout_p, next_norm.eps, async_grads)

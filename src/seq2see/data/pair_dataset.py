@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
@@ -320,6 +320,28 @@ def decoder_inputs_and_labels(side: EncodedTexts, indices: IntArray) -> tuple[Se
     np.copyto(inputs[:, 1:], labels[:, :-1], where=valid[:, 1:])  # shifted right, so <eos> is never an input
     inputs[:, 0] = BOS
     return Sequences(torch.from_numpy(inputs), torch.from_numpy(lengths)), torch.from_numpy(labels)
+
+
+def bucketed_batches(
+    dataset: Any,
+    batch_tokens: int,
+    seed: int,
+    full: bool = False,
+    dataset_of: Callable[[int], PairDataset] | None = None,
+) -> Callable[[int], Batch]:
+    """The batch of every step (the first is step 1): examples of similar length.
+
+    With `full`, all batches of a bucket are padded to one shape, as CUDA graphs need. `dataset_of` returns the dataset
+    of an epoch, if the epochs of `dataset` differ.
+    """
+    buckets = BucketSampler(dataset.lengths, batch_tokens, seed)
+
+    def batch_at(step: int) -> Batch:
+        plan = buckets.batch_at(step - 1)
+        batch: Batch = (dataset if dataset_of is None else dataset_of(plan.epoch)).batch(plan.indices)
+        return pad_batch(batch, plan.rows, plan.width) if full else batch
+
+    return batch_at
 
 
 def pad_batch(batch: Batch, rows: int, width: int) -> Batch:

@@ -238,7 +238,7 @@ class PostNorm(nn.Module):
     def __init__(self, norm: nn.Module, dropout: float, drop_path: float = 0.0):
         super().__init__()
         self.norm = norm
-        self.dropout, self.drop_path = Dropout(dropout), DropPath(drop_path)
+        self.dropout, self.drop_path = Dropout(dropout), DropPath(drop_path) if drop_path else nn.Identity()
 
     def forward(
         self, vectors: Vectors, valid: Bool[Tensor, "row time"], sublayer: Callable[[Tensor], Tensor]

@@ -29,7 +29,8 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.table = table
         self.positions = positions
-        self.embedding_dropout, self.dropout = EmbeddingDropout(0.0), Dropout(dropout)
+        self.embedding_dropout: EmbeddingDropout | None = None
+        self.dropout = Dropout(dropout)
         self.scale = table.embedding_dim**0.5
 
     def set_awd_dropout(self, embedding_dropout: float, input_dropout: float) -> None:
@@ -47,7 +48,9 @@ class TokenEmbedding(nn.Module):
         self, tokens: Int[Tensor, "row time"], position_ids: Int[Tensor, "#row time"]
     ) -> Float[Tensor, "row time width"]:
         """The embeddings of tokens at given positions."""
-        vectors = self.embedding_dropout(self.table(tokens), tokens, self.table.num_embeddings)
+        vectors = self.table(tokens)
+        if self.embedding_dropout is not None:
+            vectors = self.embedding_dropout(vectors, tokens, self.table.num_embeddings)
         if self.scale != 1:  # a multiplication by 1 would cost time
             vectors = vectors * self.scale
         return self.dropout(vectors + self.positions(position_ids).to(vectors.dtype))

@@ -167,7 +167,8 @@ def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, li
     if figure := task.batch_figure(batch_at(1), prepared.train):
         figure(run.samples / "batch.png")
     on_step = _import_in_background(listener.step) if trainer.device.type == "cuda" else listener.step
-    train(trainer, batch_at, callbacks, _saver(run, prepared, listener), metrics_logger, on_step)
+    seconds = getattr(listener, "report_seconds", 0.0)  # of a display, which need not change at every step
+    train(trainer, batch_at, callbacks, _saver(run, prepared, listener), metrics_logger, on_step, seconds)
     write_final_model(trainer, recipe, prepared, run)
 
 

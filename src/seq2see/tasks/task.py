@@ -30,7 +30,7 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.settings import Settings, choices, read_tree
 from seq2see.data.examples import Example
-from seq2see.data.pair_dataset import BucketSampler, pad_batch
+from seq2see.data.pair_dataset import bucketed_batches
 from seq2see.data.readers.data_report import DataReport
 from seq2see.models.build import build_model
 from seq2see.models.image_settings import ImageSource, VideoSource
@@ -209,14 +209,7 @@ class Task(ABC):
         shape, as CUDA graphs need. `capture` may replace a function of tensors that runs at every step, such as
         augmentation, by a faster one with equal results.
         """
-        buckets = BucketSampler(dataset.lengths, recipe.training.batch_tokens, recipe.training.seed)
-
-        def batch_at(step: int) -> Batch:
-            plan = buckets.batch_at(step - 1)
-            batch: Batch = dataset.batch(plan.indices)
-            return pad_batch(batch, plan.rows, plan.width) if full else batch
-
-        return batch_at
+        return bucketed_batches(dataset, recipe.training.batch_tokens, recipe.training.seed, full)
 
     def check_dataset(self, recipe: Any, dataset: Any) -> None:  # noqa: B027  # most tasks accept any size
         """Raise an error for data that are too small for training, before a run folder is created."""

@@ -20,7 +20,7 @@ from seq2see.data.examples import Example
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 from seq2see.data.generated.puzzle_corpus import PuzzleCorpus
 from seq2see.data.packed import PackedSampler
-from seq2see.data.pair_dataset import BucketSampler, PairDataset, pad_batch
+from seq2see.data.pair_dataset import PairDataset, bucketed_batches
 from seq2see.data.readers.pair_files import UserPairs, wrong_file_count
 from seq2see.data.tokenizers.bpe_dropout import BPEDropoutDataset
 from seq2see.data.tokenizers.tokenizer import BPE, EOS, train_tokenizer
@@ -190,20 +190,14 @@ def pair_batches(
     dropouts = {name: each.dropout if isinstance(each, BPE) else 0.0 for name, each in tokenizers.items()}
     packed = training.batches == "packed"
     resampled = BPEDropoutDataset(pairs, dropouts, training.seed, packed=packed) if any(dropouts.values()) else None
-    lengths = resampled.lengths if resampled else pairs.lengths
-
-    def pairs_in(epoch: int) -> PairDataset:
-        return resampled.epoch(epoch) if resampled else pairs
-
-    if packed:
-        sampler = PackedSampler(lengths, training.batch_tokens, training.seed)
-        return lambda step: sampler.batch(pairs_in(sampler.epoch_of(step - 1)), sampler.indices_at(step - 1))
-    buckets = BucketSampler(lengths, training.batch_tokens, training.seed)
+    dataset, dataset_of = resampled or pairs, resampled.epoch if resampled else None
+    if not packed:
+        return bucketed_batches(dataset, training.batch_tokens, training.seed, full, dataset_of)
+    sampler = PackedSampler(dataset.lengths, training.batch_tokens, training.seed)
 
     def batch_at(step: int) -> Batch:
-        plan = buckets.batch_at(step - 1)
-        batch = pairs_in(plan.epoch).batch(plan.indices)
-        return pad_batch(batch, plan.rows, plan.width) if full else batch
+        epoch_pairs = dataset_of(sampler.epoch_of(step - 1)) if dataset_of else pairs
+        return sampler.batch(epoch_pairs, sampler.indices_at(step - 1))
 
     return batch_at
 

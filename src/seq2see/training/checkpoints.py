@@ -294,7 +294,7 @@ def save_trainer(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str]
         tensors["average"] = trainer.average
     if trainer.best.weights:
         tensors["best"] = trainer.best.weights
-    if carried_state := trainer.carried_state.state_dict():
+    if trainer.settings.batches == "contiguous" and (carried_state := trainer.carried_state.state_dict()):
         tensors["carried_state"] = carried_state
     state = {
         "step": trainer.step,
