@@ -25,9 +25,8 @@ from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.data.tokenizers.tokenizer import EOS, WordLevel, train_tokenizer
 from seq2see.decoding.beam import BeamSampler, stop_when_full
-from seq2see.decoding.engine import Limits, decode
+from seq2see.decoding.engine import Decoding, Limits, decode
 from seq2see.decoding.samplers import Average, GreedySampler
-from seq2see.decoding.settings import Decoding
 from seq2see.interop.hugging_face_seq2seq import write_seq2seq
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget

@@ -16,9 +16,8 @@ from torch import Tensor
 from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, WordLevel, train_tokenizer
-from seq2see.decoding.engine import Limits, decode
+from seq2see.decoding.engine import Decoding, Limits, decode
 from seq2see.decoding.samplers import GreedySampler, History
-from seq2see.decoding.settings import Decoding
 from seq2see.models.build import fresh_model
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TextTarget

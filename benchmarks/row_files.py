@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from seq2see.api import resolve
 from seq2see.core.devices import describe_machine
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
+from seq2see.recipes.registry import resolve
 from seq2see.runs.evaluate import evaluate, test_size
 from seq2see.runs.load import load
 from seq2see.runs.run_folder import RunFolder

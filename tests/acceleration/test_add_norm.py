@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads
-from seq2see.acceleration.stacks import bias_of, link_residuals
+from seq2see.acceleration.layers import bias_of, link_residuals
 from seq2see.acceleration.swaps import Conditions, accelerate
 from seq2see.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm
 
@@ -111,7 +111,7 @@ def accelerated_stack(
 ) -> tuple[Stack, AsyncWeightGrads]:
     """A stack with the fast classes of bf16 training, which run here in float32 while gradients are asynchronous."""
     stack, async_grads = Stack(residual_class).to(DEVICE), AsyncWeightGrads(torch.device(DEVICE), kernels=True)
-    monkeypatch.setattr("seq2see.acceleration.stacks.can_use_kernels", lambda vectors: async_grads.active)
+    monkeypatch.setattr("seq2see.acceleration.layers.can_use_kernels", lambda vectors: async_grads.active)
     accelerate(stack, Conditions("cuda", True, "bf16", kernels=True), async_grads)
     return stack, async_grads
 

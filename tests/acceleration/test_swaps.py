@@ -11,8 +11,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from seq2see.acceleration.layers import ChannelsLastConv2d, FastDropout
-from seq2see.acceleration.stacks import FusedPreNorm, PrecomputedLayerNorm
+from seq2see.acceleration.layers import ChannelsLastConv2d, FastDropout, FusedPreNorm, PrecomputedLayerNorm
 from seq2see.acceleration.swaps import PARTS, SWAPS, Conditions, accelerate, accelerated, describe, parts_for, restore
 from seq2see.acceleration.trainer import AcceleratedTrainer, training_conditions
 from seq2see.core.batch import WordSequences

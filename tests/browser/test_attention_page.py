@@ -10,7 +10,7 @@ import pytest
 from page_data import link_state, view_data, wait_until
 
 from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.explorer.offline import saved_page
 from seq2see.explorer.traces import TraceRequest, attention_layers, named_batch
 from seq2see.explorer.workspace import OpenRun, Workspace

@@ -12,7 +12,7 @@ from page_data import follow_link
 
 from conftest import DRAWN
 from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.explorer.server import serve_in_thread
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.models.build import fresh_model

@@ -11,11 +11,11 @@ from hypothesis import strategies as some
 from scan_files import check
 
 from seq2see.core.errors import UserError
-from seq2see.data.readers import tables
+from seq2see.data.readers import csv_table
+from seq2see.data.readers.csv_table import records, split_fields
 from seq2see.data.readers.data_report import DataReport
 from seq2see.data.readers.lines import Line
 from seq2see.data.readers.pair_files import read_pairs
-from seq2see.data.readers.tables import records, split_fields
 
 
 def write(path, text):
@@ -126,20 +126,20 @@ def test_a_bad_byte_inside_a_record_of_two_lines_rejects_the_record_once(table):
 
 
 @pytest.mark.parametrize(
-    ("lines", "kept"), [(tables.MAX_RECORD_LINES, 2), (tables.MAX_RECORD_LINES + 1, tables.MAX_RECORD_LINES)]
+    ("lines", "kept"), [(csv_table.MAX_RECORD_LINES, 2), (csv_table.MAX_RECORD_LINES + 1, csv_table.MAX_RECORD_LINES)]
 )
 def test_a_record_of_too_many_lines_is_a_missing_quote(table, lines, kept):
     middle = "x,y\n" * (lines - 2)
     report = check([write(table, f'a,"b\n{middle}c"\nd,e\n')])
     assert report.kept == kept
-    assert bool(report.issues.get("bare quote")) == (lines > tables.MAX_RECORD_LINES)
+    assert bool(report.issues.get("bare quote")) == (lines > csv_table.MAX_RECORD_LINES)
 
 
 def test_a_record_of_more_bytes_than_a_line_may_have_is_a_missing_quote(table, monkeypatch):
-    monkeypatch.setattr(tables, "MAX_BYTES", 20)
+    monkeypatch.setattr(csv_table, "MAX_BYTES", 20)
     text = 'a,"b\n' + "x,y\n" * 9 + 'c"\n'
     assert str(check([write(table, text)]).issues["bare quote"][0].location) == f"{table}:1:3"
-    monkeypatch.setattr(tables, "MAX_BYTES", 40)
+    monkeypatch.setattr(csv_table, "MAX_BYTES", 40)
     assert "bare quote" not in check([table]).issues
 
 

@@ -16,7 +16,7 @@ from seq2see.core.batch import Images
 from seq2see.core.errors import UserError
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.tokenizers.tokenizer import WordLevel, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.explorer import inputs
 from seq2see.explorer.schemas import RunRequest
 from seq2see.explorer.views import vit

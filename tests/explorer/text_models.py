@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from seq2see.data.tokenizers.tokenizer import Characters, add_mask_token, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings

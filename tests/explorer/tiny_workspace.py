@@ -22,7 +22,7 @@ from text_models import SHAPES, STACK, WITH_POSITIONS, text_model
 
 from seq2see.data.image_dataset import ImageProcessor, VideoProcessor
 from seq2see.data.series_dataset import StandardScaler
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.explorer.job_queue import JobQueue
 from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.security import App, Credentials

@@ -18,7 +18,7 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
 from seq2see.data.tokenizers.tokenizer import BOS, BPE, Characters, Unigram, WordLevel, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.formats import FORMATS
 from seq2see.interop.hugging_face_causal import causal_layout, write_causal
 from seq2see.models.build import fresh_model

@@ -16,7 +16,7 @@ from torch.testing import assert_close
 from seq2see.core.batch import Batch, Images
 from seq2see.core.errors import UserError
 from seq2see.data.image_dataset import ImageProcessor
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.formats import format_of
 from seq2see.interop.onnx_export import check_classifier
 from seq2see.models.build import fresh_model

@@ -18,8 +18,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
 from seq2see.interop import pretrained
 from seq2see.interop.pretrained import read_pretrained
-from seq2see.metrics.classification import Accuracy
-from seq2see.metrics.perplexity import Perplexity
+from seq2see.metrics.perplexity import Accuracy, Perplexity
 from seq2see.runs import evaluate
 from seq2see.runs.evaluate import evaluate_texts
 from seq2see.runs.load import load, read_model

@@ -12,7 +12,7 @@ from transformers import AutoImageProcessor, AutoModelForImageClassification
 from seq2see.core.batch import Batch, Images
 from seq2see.core.errors import UserError
 from seq2see.data.image_dataset import ImageProcessor
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.ctranslate2 import check_ct2
 from seq2see.interop.hugging_face_seq2seq import seq2seq_layout
 from seq2see.interop.onnx_export import check_onnx

@@ -10,7 +10,7 @@ import torch
 
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.runs.load import read_model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers, write_model
 from seq2see.tasks.task import pretrained_task

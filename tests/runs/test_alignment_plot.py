@@ -10,7 +10,7 @@ import pytest
 from seq2see.data.examples import Example
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 from seq2see.data.tokenizers.tokenizer import Characters, WordLevel
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.inspection import attention_plots
 from seq2see.metrics.alignment import HeadSelection, word_attention
 from seq2see.models.build import fresh_model

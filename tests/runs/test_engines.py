@@ -9,9 +9,9 @@ import torch
 
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import WordLevel, train_tokenizer
+from seq2see.decoding.engine import Decoding
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.samplers import IndependentSearch
-from seq2see.decoding.settings import Decoding
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.api import resolve
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.metrics.bleu import has_moses
-from seq2see.recipes.registry import recipe
+from seq2see.recipes.registry import recipe, resolve
 from seq2see.runs import evaluate
 from seq2see.runs.compare import compare_answers, largest_changes
 from seq2see.runs.run_folder import RunFolder

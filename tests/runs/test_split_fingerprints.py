@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from seq2see.api import resolve
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
+from seq2see.recipes.registry import resolve
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.prepare import (
     changed_splits,

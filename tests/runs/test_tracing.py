@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.series_dataset import StandardScaler
 from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.inspection.record import ActivationRecord
 from seq2see.inspection.trace import ALL_KINDS
 from seq2see.models.build import fresh_model

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 from tiny_recipes import stop_and_resume
 
-from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
+from seq2see.recipes.registry import resolve
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load

@@ -11,10 +11,10 @@ import pytest
 import torch
 from tiny_recipes import stop_and_resume, tiny_recipe
 
-from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.models.build import named_tensors
+from seq2see.recipes.registry import resolve
 from seq2see.runs import load as loading
 from seq2see.runs.compare import compare
 from seq2see.runs.dry_run import dry_run

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from tiny_recipes import stop_and_resume, tiny_recipe
 
-from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.cli.scores import print_scores
 from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
 from seq2see.data.masking import crop_around_masks, encode_with_masks
+from seq2see.recipes.registry import resolve
 from seq2see.runs.compare import compare
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from seq2see.api import resolve
 from seq2see.cli.app import run as seq2see
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.data.windows import TextDataset
+from seq2see.recipes.registry import resolve
 from seq2see.runs.compare import compare, compare_texts
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tiny_recipes import stop_and_resume, tiny_recipe
 
-from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.cli.predict import interactive
 from seq2see.core.errors import UserError
+from seq2see.recipes.registry import resolve
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tiny_recipes import stop_and_resume, tiny_recipe
 
-from seq2see.api import resolve
 from seq2see.cli.predict import interactive
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_text
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
+from seq2see.recipes.registry import resolve
 from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from seq2see.api import resolve
 from seq2see.core.settings import walk
-from seq2see.recipes.registry import recipe
+from seq2see.recipes.registry import recipe, resolve
 from seq2see.runs.train import NullListener, train_recipe
 from seq2see.tasks.model_folder import Recipe
 from seq2see.training.checkpoints import list_checkpoints

@@ -26,7 +26,7 @@ def train(
     with importing():
         if not dry:
             _start_cuda_warmup()
-        from seq2see.api import resolve
+        from seq2see.recipes.registry import resolve
         from seq2see.runs.dry_run import dry_run
         from seq2see.runs.report import write_report
         from seq2see.runs.terminal import Terminal, program_name

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from seq2see.core.worker_pool import check_cancelled
+from seq2see.decoding.engine import check_cancelled
 
 
 @torch.inference_mode()

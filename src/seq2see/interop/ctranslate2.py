@@ -32,8 +32,8 @@ from torch import Tensor, nn
 from seq2see.core.errors import UserError, require_packages
 from seq2see.core.files import atomic_folder, sync_folder
 from seq2see.data.tokenizers.tokenizer import BOS, BOS_TEXT, EOS, EOS_TEXT, PAD, UNK_TEXT
+from seq2see.decoding.engine import Decoding
 from seq2see.decoding.samplers import Average, Hypothesis, NoPenalty
-from seq2see.decoding.settings import Decoding
 from seq2see.interop.exportable import (
     ExportableModel,
     position_table,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import Tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.layers.norms import EPSILON
 from seq2see.models.embeddings_and_heads import TokenEmbedding
 from seq2see.models.encoder_model import EncoderModel

@@ -20,7 +20,7 @@ from seq2see.data.tokenizers.pretrained_tokenizer import (
     read_pretrained_tokenizer,
 )
 from seq2see.data.tokenizers.tokenizer import MASK_TEXT, Tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.checkpoint_files import (
     JsonConfig,
     SafetensorsFiles,

@@ -31,7 +31,7 @@ from seq2see.core.files import atomic_folder, write_bytes, write_json
 from seq2see.core.settings import read_tree
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.checkpoint_files import (
     HF_ACTIVATIONS,
     JsonConfig,

@@ -7,7 +7,7 @@ from typing import Any
 from seq2see.data.catalogue.catalogue import CatalogueText
 from seq2see.data.readers.texts import PythonLibrary
 from seq2see.data.tokenizers.tokenizer import Characters, Whitespace
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.recurrent import AWDSettings, CellName, RecurrentDecoderSettings

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from seq2see.acceleration.support import plain_only
-from seq2see.acceleration.swaps import Conditions, DescriptionRow, describe
+from seq2see.acceleration.swaps import Conditions, DescriptionRow, describe, plain_only
 from seq2see.acceleration.trainer import training_conditions
 from seq2see.core.devices import pick_device
 from seq2see.runs.load import read_model

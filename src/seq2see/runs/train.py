@@ -18,7 +18,7 @@ from torch import nn
 
 import seq2see
 from seq2see.acceleration.cuda_graphs import GraphedCallable
-from seq2see.acceleration.support import plain_only
+from seq2see.acceleration.swaps import plain_only
 from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import Batch
 from seq2see.core.devices import describe_machine, pick_device

@@ -26,8 +26,8 @@ from seq2see.data.image_dataset import CaptionDataset, ImageProcessor, VideoProc
 from seq2see.data.readers.data_report import DataReport
 from seq2see.data.readers.user_images import UserCaptionedImages, UserCaptionedVideos
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, train_tokenizer
+from seq2see.decoding.engine import Decoding
 from seq2see.decoding.samplers import Hypothesis
-from seq2see.decoding.settings import Decoding
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import OWN_ENCODERS, ModelSettings, TextTarget

@@ -24,12 +24,11 @@ from seq2see.data.tokenizers.tokenizer import Tokenizer
 from seq2see.data.windows import TextDataset, contiguous_batches
 from seq2see.inspection.trace import trace
 from seq2see.metrics.alignment import GoldAlignment, SentenceAttention
-from seq2see.metrics.classification import Accuracy, token_accuracy
-from seq2see.metrics.perplexity import Perplexity
+from seq2see.metrics.perplexity import Accuracy, Perplexity, token_accuracy
 from seq2see.models.recurrent import RecurrentDecoder
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import StoredModel, Tokenizers
-from seq2see.tasks.report_parts import ReportSection, ReportTable, RunResults, Tree, Words
+from seq2see.tasks.report_parts import ReportSection, ReportTable, RunResults, Tree, Words, section
 from seq2see.tasks.task import DEVELOPMENT_SPLITS, Comparison, Evaluation, SplitProgress, Splits, Task
 from seq2see.tasks.text_scores import (
     output_table,
@@ -74,11 +73,11 @@ class GenerativeTask(Task):
 
     def tiles(self, scores: Tree) -> list[tuple[Words, str]]:
         """The most important metrics of the test split."""
-        return text_tiles(scores)
+        return text_tiles(scores) if scores else []
 
     def sections(self, results: RunResults) -> list[ReportSection]:
         """The scores of each test split and with teacher forcing, and the best and the worst predictions."""
-        return text_sections(results)
+        return text_sections(results) if results.scores else [section("scores"), section("predictions")]
 
     def score_lines(self, scores: Tree) -> Iterable[str | ReportTable]:
         """A row for each test split, and the scores with teacher forcing."""

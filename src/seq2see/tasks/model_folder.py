@@ -32,8 +32,8 @@ from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.series_dataset import StandardScaler
 from seq2see.data.tokenizers.pretrained_tokenizer import PretrainedTokenizer, TokenIdMap, read_pretrained_tokenizer
 from seq2see.data.tokenizers.tokenizer import UNK, Tokenizer
+from seq2see.decoding.engine import Decoding
 from seq2see.decoding.ensemble import Ensemble
-from seq2see.decoding.settings import Decoding
 from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.models.build import named_tensors
 from seq2see.models.convolutional import GatedCNNSettings, TextCNNSettings

@@ -22,7 +22,7 @@ from seq2see.core.settings import Settings
 from seq2see.data.ngrams import NgramCounts, count_ngrams
 from seq2see.data.tokenizers.tokenizer import TokenizerSettings
 from seq2see.data.windows import UNITS, TextDataset
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.metrics.zipf import zipf_slope
 from seq2see.models.build import build_generative_model
 from seq2see.models.language_model import LanguageModel

@@ -24,9 +24,8 @@ from seq2see.data.pair_dataset import PairDataset, bucketed_batches
 from seq2see.data.readers.pair_files import UserPairs, wrong_file_count
 from seq2see.data.tokenizers.bpe_dropout import BPEDropoutDataset
 from seq2see.data.tokenizers.tokenizer import BPE, EOS, train_tokenizer
-from seq2see.decoding.engine import decode
+from seq2see.decoding.engine import Decoding, decode, make_limits
 from seq2see.decoding.samplers import GreedySampler
-from seq2see.decoding.settings import Decoding, make_limits
 from seq2see.metrics.alignment import HeadSelection, score_heads, select_heads, word_attention
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import Text, TextTarget

@@ -15,8 +15,7 @@ from seq2see.data.examples import Example
 from seq2see.data.readers.texts import PythonLibrary, UserTexts
 from seq2see.data.tokenizers.tokenizer import BPE, Tokenizer, train_tokenizer
 from seq2see.data.windows import ContiguousSampler, TextDataset, WindowSampler
-from seq2see.decoding.engine import decode
-from seq2see.decoding.settings import Decoding, make_limits, make_sampler
+from seq2see.decoding.engine import Decoding, decode, make_limits, make_sampler
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings

@@ -20,9 +20,9 @@ from seq2see.core.errors import unknown_name
 from seq2see.core.seeds import generator
 from seq2see.core.settings import Settings
 from seq2see.data.examples import Example
+from seq2see.data.readers.csv_table import records
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy, Location
 from seq2see.data.readers.lines import Line, is_blank, read_lines
-from seq2see.data.readers.tables import records
 
 Splits = dict[str, list[Example]]
 SEED = 1
