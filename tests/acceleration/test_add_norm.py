@@ -25,7 +25,7 @@ SHAPES = [(2, 3, 16), (3, 5, 24), (1, 1030, 8), (2, 300, 512), (1, 3, 1100)]
 def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few programs, because the interpreter runs them one after another."""
     if DEVICE == "cpu":
-        monkeypatch.setattr("seq2see.acceleration.add_norm_kernels.PROGRAMS", 4)
+        monkeypatch.setattr("seq2see.acceleration.add_norm.PROGRAMS", 4)
 
 
 def random_case(norm_class: type[nn.Module], shape: tuple[int, ...]) -> tuple[nn.Module, list[Tensor]]:

@@ -20,9 +20,8 @@ from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.workspace import Workspace
-from seq2see.runs.dry_run import dry_run
 from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.train import NullListener
+from seq2see.runs.train import NullListener, dry_run
 from seq2see.tasks import task as tasks
 
 TESTS = Path(toy_task.__file__).parent

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.cli.scores import print_scores
+from seq2see.cli.evaluate import print_scores
 from seq2see.core.errors import UserError
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.metrics.bleu import has_moses

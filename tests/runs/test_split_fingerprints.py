@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from seq2see.cli.scores import print_scores
+from seq2see.cli.evaluate import print_scores
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
 from seq2see.recipes.registry import resolve

@@ -277,7 +277,9 @@ class FusedAttention(Attention):
             from seq2see.acceleration.short_attention import short_attention
 
             mask, causal = attention_mask.mask, attention_mask.causal
-            heads = short_attention(queries, keys, values, mask, causal, active_async_grads(self))
+            heads = short_attention(
+                queries, keys, values, mask, causal, active_async_grads(self) if self.async_grads else None
+            )
         else:
             heads = fused_attention(queries, keys, values, attention_mask)
         return self.out_proj(layout_of(attention_mask).unpad(merge_heads(heads)))
@@ -294,7 +296,7 @@ class FusedSelfAttention(FusedAttention, SelfAttention):
         """Queries, keys and values, where queries and keys are rotated in one call (see `RelativePositions`)."""
         assert self.relative_positions is not None
         parts = (self.heads + self.kv_heads, self.kv_heads)
-        queries_keys, values = split_projection(qkv, parts, active_async_grads(self))
+        queries_keys, values = split_projection(qkv, parts, active_async_grads(self) if self.async_grads else None)
         queries_keys = self.relative_positions.rotate(queries_keys, position_ids).transpose(1, 2)
         queries, keys = queries_keys.split((self.heads, self.kv_heads), dim=2)
         return queries.transpose(1, 2), keys.transpose(1, 2), values
@@ -307,7 +309,7 @@ class FusedSelfAttention(FusedAttention, SelfAttention):
             position_ids = torch.arange(qkv.size(1), device=qkv.device)[None]
             attention_mask = with_attention_bias(attention_mask, self.relative_positions, position_ids, position_ids)
             return self.attend(*self.project_and_rotate(qkv, position_ids), attention_mask)
-        async_grads = active_async_grads(self)
+        async_grads = active_async_grads(self) if self.async_grads else None
         queries, keys, values = split_projection(qkv, (self.heads, self.kv_heads, self.kv_heads), async_grads)
         has_one_projection = self.hook is None and self.kv_heads == self.heads
         if self.short_kernels and has_one_projection and can_use_short_attention(queries, keys, attention_mask):
@@ -363,7 +365,9 @@ class FusedCrossAttention(FusedAttention, CrossAttention):
         """The keys and values of the memory, whose rows may be unpadded."""
         layout = memory.layout if isinstance(memory, UnpaddedMemory) else PADDED
         projected = layout.pad(self.kv_proj(memory.values))
-        keys, values = split_projection(projected, (self.heads, self.heads), active_async_grads(self))
+        keys, values = split_projection(
+            projected, (self.heads, self.heads), active_async_grads(self) if self.async_grads else None
+        )
         return keys, values
 
     def forward(self, vectors: Vectors, keys_values: tuple[Tensor, Tensor], attention_mask: AttentionMask) -> Vectors:

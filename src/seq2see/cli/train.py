@@ -27,10 +27,9 @@ def train(
         if not dry:
             _start_cuda_warmup()
         from seq2see.recipes.registry import resolve
-        from seq2see.runs.dry_run import dry_run
         from seq2see.runs.report import write_report
         from seq2see.runs.terminal import Terminal, program_name
-        from seq2see.runs.train import train_recipe
+        from seq2see.runs.train import dry_run, train_recipe
         from seq2see.tasks.task import task_of
         from seq2see.training.loop import Interrupted
 

@@ -44,8 +44,10 @@ from seq2see.models.embeddings_and_heads import (
     HEADS,
     TOKEN_EMBEDDINGS,
     BertEmbedding,
+    RegressionHead,
     SuppressTokensHead,
     TokenEmbedding,
+    ValueEmbedding,
 )
 from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.gpt import GPTDecoder
@@ -81,7 +83,6 @@ from seq2see.models.settings import (
 from seq2see.models.subword_ngrams import NgramEmbedding
 from seq2see.models.tagger import TAGGERS, Tagger, WordTagger
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
-from seq2see.models.value_embedding import RegressionHead, ValueEmbedding
 from seq2see.models.video import VideoEmbedding
 from seq2see.models.vit import ImageEmbedding, ViT
 

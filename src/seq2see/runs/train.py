@@ -1,11 +1,13 @@
 """Train a recipe: from its corpus to a finished run folder.
 
-At every evaluation, callbacks log the validation loss and write samples; a listener shows the progress.
+At every evaluation, callbacks log the validation loss and write samples; a listener shows the progress. A dry
+run shows the model, the first example of a batch as the model receives it, and the expected training time.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -274,3 +276,33 @@ def _open_folder(run: RunFolder, recipe: Recipe, prepared: PreparedData) -> None
 def count_weights(model: torch.nn.Module) -> int:
     """The number of trainable parameters; a tied weight counts once."""
     return sum(weight.numel() for weight in model.parameters())
+
+
+TIMED_STEPS = 3
+
+
+def dry_run(recipe: Recipe, log: Callable[[str], None]) -> None:
+    """Log the data and the model, time a few training steps, and store nothing."""
+    prepared = prepare(recipe, log)
+    task = task_of(recipe)
+    task.check_dataset(recipe, prepared.train)
+    if task.count(recipe, prepared.train, prepared.valid) is not None:
+        log(f"model  {task.describe(recipe, torch.nn.Module(), prepared.train)}")
+        return
+    trainer = new_trainer(recipe, prepared)
+    for name, part in trainer.model.named_children():
+        log(f"part   {name:<8} {type(part).__name__:<20} {count_weights(part):>12,} weights")
+    log(f"model  {count_weights(trainer.model):,} weights in total (tied weights counted once)")
+    batch_at = batches(recipe, prepared)
+    batch = batch_at(1)
+    inputs = {"source": batch.source, "target": batch.target}
+    shapes = [f"{name} {tuple(each.values.shape)}" for name, each in inputs.items() if each is not None]
+    log(f"batch  {', '.join(shapes)}; first row:")
+    for name, values in task.first_row(batch, prepared.tokenizers):
+        log(f"  {name:<15}{values}")
+    trainer.train_step(batch)
+    start = time.monotonic()
+    for step in range(2, 2 + TIMED_STEPS):
+        trainer.train_step(batch_at(step))
+    seconds = (time.monotonic() - start) / TIMED_STEPS
+    log(f"time   about {seconds * recipe.training.steps / 60:.1f} minutes for {recipe.training.steps:,} steps here")
