@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads
 from seq2see.acceleration.layers import bias_of, link_residuals
 from seq2see.acceleration.swaps import Conditions, accelerate
-from seq2see.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm
+from seq2see.layers.norms_and_dropout import LayerNorm, PostNorm, PreNorm, RMSNorm
 
 pytestmark = pytest.mark.triton
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -12,7 +12,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import choices, read_tree
 from seq2see.layers.attention import SelfAttention
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
-from seq2see.layers.norms import EPSILON
+from seq2see.layers.norms_and_dropout import EPSILON
 from seq2see.layers.positions import POSITIONS, AlibiPositions, RotaryPositions
 from seq2see.models.build import DECODERS, DECODERS_WITHOUT_MEMORY, ENCODER_MODELS, ENCODERS, build_model, fresh_model
 from seq2see.models.embeddings_and_heads import HEADS, TOKEN_EMBEDDINGS

@@ -9,8 +9,8 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences, clone_state, pick_rows
 from seq2see.layers.attention import KeyValueCache
-from seq2see.layers.dropout import Dropout, DropPath
 from seq2see.layers.masks import AttentionMask
+from seq2see.layers.norms_and_dropout import Dropout, DropPath
 from seq2see.models.encoder_model import EncoderOutput
 from seq2see.models.gpt import GPTDecoder
 from seq2see.models.transformer import (

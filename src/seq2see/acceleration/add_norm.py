@@ -4,7 +4,7 @@ Each of these operations reads and writes all vectors and computes very little, 
 In one kernel, every vector is read once and written once. The dropout mask is drawn again in the backward pass, not
 stored. One random number of 128 bits serves eight elements, 16 bits each.
 
-The definitions are PostNorm and PreNorm with LayerNorm or RMSNorm (layers/norms.py); tests compare
+The definitions are PostNorm and PreNorm with LayerNorm or RMSNorm (layers/norms_and_dropout.py); tests compare
 outputs and gradients. This module needs a GPU; the CUDA builds of torch include `triton`.
 """
 

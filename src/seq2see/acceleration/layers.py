@@ -31,7 +31,6 @@ from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, active_asyn
 from seq2see.acceleration.attention import PreparedMask, UnpaddedMemory, choose_layout
 from seq2see.acceleration.support import can_use_kernels
 from seq2see.core.batch import Sequences
-from seq2see.layers.dropout import Dropout, DropPath, VariationalDropout
 from seq2see.layers.feed_forward import (
     FeedForward,
     GateAndValues,
@@ -43,7 +42,15 @@ from seq2see.layers.feed_forward import (
     swiglu,
 )
 from seq2see.layers.masks import AttentionMask, padding_mask
-from seq2see.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm
+from seq2see.layers.norms_and_dropout import (
+    Dropout,
+    DropPath,
+    LayerNorm,
+    PostNorm,
+    PreNorm,
+    RMSNorm,
+    VariationalDropout,
+)
 from seq2see.layers.positions import AngleTable, HeadVectors, PositionIds, RotaryPositions, rotate_half_pairs
 from seq2see.models.encoder_model import EncoderOutput
 from seq2see.models.gpt import GPTDecoder

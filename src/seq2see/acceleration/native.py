@@ -25,7 +25,7 @@ from seq2see.core.batch import Sequences
 from seq2see.core.devices import plain_class
 from seq2see.layers.attention import Attention, SelfAttention
 from seq2see.layers.feed_forward import FeedForward
-from seq2see.layers.norms import LayerNorm, PostNorm, PreNorm, RMSNorm
+from seq2see.layers.norms_and_dropout import LayerNorm, PostNorm, PreNorm, RMSNorm
 from seq2see.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from seq2see.models.embeddings_and_heads import TiedHead, TokenEmbedding, UntiedHead
 from seq2see.models.seq2seq import Seq2Seq

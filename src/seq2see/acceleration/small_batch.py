@@ -31,7 +31,7 @@ from seq2see.core.batch import Images, Sequences
 from seq2see.core.devices import plain_class
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
-from seq2see.layers.norms import LayerNorm, PostNorm, PreNorm
+from seq2see.layers.norms_and_dropout import LayerNorm, PostNorm, PreNorm
 from seq2see.layers.positions import LearnedPositions, SinusoidalPositions
 from seq2see.models.embeddings_and_heads import (
     SuppressTokensHead,

@@ -46,7 +46,7 @@ from seq2see.interop.exportable import (
 )
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.feed_forward import FeedForward
-from seq2see.layers.norms import EPSILON
+from seq2see.layers.norms_and_dropout import EPSILON
 from seq2see.models.embeddings_and_heads import TiedHead, TokenEmbedding, UntiedHead
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings

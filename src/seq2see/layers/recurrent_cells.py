@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.layers.dropout import Dropout
+from seq2see.layers.norms_and_dropout import Dropout
 
 
 @dataclass(frozen=True)

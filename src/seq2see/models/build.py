@@ -18,7 +18,7 @@ from seq2see.core.seeds import seed_torch
 from seq2see.core.settings import Settings
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
 from seq2see.layers.initialization import initialize
-from seq2see.layers.norms import EPSILON
+from seq2see.layers.norms_and_dropout import EPSILON
 from seq2see.layers.patch_embedding import PatchEmbedding
 from seq2see.layers.pooling import (
     AttentionPooling,

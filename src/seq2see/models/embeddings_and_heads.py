@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.core.batch import PackedSequences, SequencePairs, Sequences
-from seq2see.layers.dropout import Dropout, EmbeddingDropout, VariationalDropout
-from seq2see.layers.norms import EPSILON, LayerNorm
+from seq2see.layers.norms_and_dropout import EPSILON, Dropout, EmbeddingDropout, LayerNorm, VariationalDropout
 
 
 class TokenEmbedding(nn.Module):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.core.batch import Sequences, WordSequences
-from seq2see.layers.dropout import Dropout
+from seq2see.layers.norms_and_dropout import Dropout
 
 BASE, PRIME = 1_000_003, 2**31 - 1
 """Constants of the hashes: the product of BASE and any number below PRIME fits into 64 bits."""

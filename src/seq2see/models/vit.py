@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from seq2see.core.batch import Images, Sequences
-from seq2see.layers.dropout import Dropout
+from seq2see.layers.norms_and_dropout import Dropout
 from seq2see.layers.patch_embedding import PixelNormalization
 from seq2see.layers.pooling import Pooling
 from seq2see.layers.resnet import flatten_map
