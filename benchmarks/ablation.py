@@ -32,9 +32,8 @@ import vit_cpu
 from seq2see.acceleration.swaps import PARTS, SWAPS, Conditions, accelerate, parts_for, restore
 from seq2see.acceleration.trainer import AcceleratedTrainer, training_conditions
 from seq2see.core.batch import Batch, Sequences
-from seq2see.core.devices import describe_machine
+from seq2see.core.devices import describe_machine, plain_class
 from seq2see.core.files import write_json
-from seq2see.core.plain_class import plain_class
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings

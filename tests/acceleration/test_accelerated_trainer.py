@@ -7,11 +7,10 @@ import torch
 
 from seq2see.acceleration import trainer as acceleration_trainer
 from seq2see.acceleration.trainer import AcceleratedTrainer, can_be_captured
-from seq2see.core.plain_class import plain_class
-from seq2see.training.averaging import ExponentialMovingAverage
+from seq2see.core.devices import plain_class
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import Classification, NextToken, NextValue
-from seq2see.training.optimizers import SGD, Adam, Constant
+from seq2see.training.optimizers import SGD, Adam, Constant, ExponentialMovingAverage
 from seq2see.training.scheduled_sampling import ScheduledSampling
 from seq2see.training.settings import Training
 from tiny_models import FAMILIES, pairs, perturbed_model

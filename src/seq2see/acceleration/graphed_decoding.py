@@ -30,8 +30,7 @@ from seq2see.core.batch import Images, Sequences, clone_state, pick_rows, repeat
 from seq2see.data.tokenizers.tokenizer import BOS, PAD
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import GenerativeModel, log_probabilities, suppress_special_tokens
-from seq2see.decoding.hypotheses import History
-from seq2see.decoding.samplers import DecodingStep, GreedySampler, Search
+from seq2see.decoding.samplers import DecodingStep, GreedySampler, History, Search
 
 WIDTH_MULTIPLE, LENGTH_MULTIPLE = 16, 32
 """Sources are padded to a multiple of the first, caches to a multiple of the second, so that few shapes occur."""

@@ -29,16 +29,21 @@ from seq2see.acceleration.embedding import EmbeddingTables, embed_tokens
 from seq2see.acceleration.fused_linear import MAX_ROWS, LayerNormWeights, LinearWeights, fused_linear
 from seq2see.acceleration.single_query_attention import cached_self_attention, single_query_cross_attention
 from seq2see.core.batch import Images, Sequences
-from seq2see.core.plain_class import plain_class
+from seq2see.core.devices import plain_class
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
-from seq2see.layers.norms import LayerNorm
+from seq2see.layers.norms_and_dropout import LayerNorm, PostNorm, PreNorm
 from seq2see.layers.positions import LearnedPositions, SinusoidalPositions
-from seq2see.layers.residual import PostNorm, PreNorm
+from seq2see.models.embeddings_and_heads import (
+    SuppressTokensHead,
+    TiedHead,
+    TokenEmbedding,
+    UnscaledTokenEmbedding,
+    UntiedHead,
+    UntiedNoBiasHead,
+)
 from seq2see.models.gpt import GPTDecoder, GPTState
-from seq2see.models.heads import SuppressTokensHead, TiedHead, UntiedHead, UntiedNoBiasHead
 from seq2see.models.language_model import DecoderState, LanguageModel
-from seq2see.models.token_embeddings import TokenEmbedding, UnscaledTokenEmbedding
 from seq2see.models.transformer import TransformerDecoder, TransformerState
 
 Vectors = Float[Tensor, "row width"]

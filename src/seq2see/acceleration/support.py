@@ -1,7 +1,4 @@
-"""What acceleration needs: its switch (`SEQ2SEE_PLAIN`), triton, a C compiler, and streams for CUDA graphs.
-
-With `SEQ2SEE_PLAIN=1` in the environment, the textbook runs alone.
-"""
+"""What acceleration needs: triton, a C compiler, and streams for CUDA graphs."""
 
 from __future__ import annotations
 
@@ -15,11 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-
-
-def plain_only() -> bool:
-    """Whether everything is to be computed by the definitions."""
-    return os.environ.get("SEQ2SEE_PLAIN", "") not in ("", "0")
 
 
 def has_triton(environment: Mapping[str, str]) -> bool:

@@ -22,7 +22,6 @@ from seq2see.acceleration.layers import linear_layers, use_onednn
 from seq2see.acceleration.support import TRITON
 from seq2see.acceleration.swaps import Conditions, accelerate, parts_for
 from seq2see.core.batch import Batch
-from seq2see.core.devices import autocast
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import (
     Classification,
@@ -102,7 +101,7 @@ class AcceleratedTrainer(Trainer):
     def forward_backward(self, micro_batch: Batch) -> Float[Tensor, ""]:
         """Accumulate the gradient of the summed loss of a micro-batch, and return this loss."""
         with self.bf16_weights.activate() if self.bf16_weights else use_onednn(self.cpu_linears):
-            with autocast(self.device, self.settings.precision):
+            with self.autocast:
                 loss = self.loss(micro_batch)
             if isinstance(self.cross_entropy, ChunkedCrossEntropy):
                 self.cross_entropy.run_backward(loss)
