@@ -97,6 +97,19 @@ ISSUE_KINDS: dict[str, IssueKind] = {
         "error", "Move it into the folder of its class, or use a list of files with labels."
     ),
     "empty class": IssueKind("error", "Put images into the folder, or delete it."),
+    # Errors of one recording.
+    "corrupt recording": IssueKind("error", "Record, copy or download it again, or delete it."),
+    "not a recording": IssueKind("error", "Convert it to WAV (`ffmpeg -i FILE recording.wav`), or delete it."),
+    "unreadable recording": IssueKind("error", "Check the path and the permissions."),
+    "silent recording": IssueKind("error", "Record it again with the right microphone, or delete it."),
+    "recording too short": IssueKind("error", "Record at least 25 ms, or delete it."),
+    "recording too long": IssueKind("error", "Split it at pauses into recordings of at most a few minutes."),
+    "no recordings": IssueKind(
+        "error",
+        "Add recordings (.wav; .flac, .ogg and .mp3 with the extra audio): a folder whose folder names or file names "
+        "are the texts, or a list with the columns path and text.",
+        invalidates_file=True,
+    ),
     # Repairs, each done in one fixed way.
     "byte order mark": IssueKind("repair", "Nothing to do: it was removed from the start of the file."),
     "CRLF line endings": IssueKind("repair", "Nothing to do: the carriage return was removed."),
@@ -114,6 +127,8 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "unlisted file": IssueKind("repair", "Nothing to do: files that are not in the list were skipped."),
     "16-bit image": IssueKind("repair", "Nothing to do: its gray was rounded to 8 bits."),
     "CMYK colors": IssueKind("repair", "Nothing to do: they were converted to red, green and blue."),
+    "several channels": IssueKind("repair", "Nothing to do: the channels were averaged."),
+    "other sampling rate": IssueKind("repair", "Nothing to do: it was converted to source.rate."),
     # Warnings: the data are used as they are, but may contain a mistake.
     "small image": IssueKind(
         "warning", "It was enlarged and has little detail; use a smaller source.image_size, or remove the image."
@@ -123,6 +138,14 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "conflicting labels": IssueKind("warning", "It was kept with both labels; correct the wrong one."),
     "too small to split": IssueKind("warning", "Add examples, or give files for validation and test."),
     "class missing in split": IssueKind("warning", "This class will not be evaluated; add images of it to the split."),
+    "lower sampling rate": IssueKind(
+        "warning", "It was converted to source.rate, but has no high frequencies; use a lower source.rate."
+    ),
+    "clipped recording": IssueKind("warning", "It is distorted because it was too loud; record it again, less loud."),
+    "quiet recording": IssueKind("warning", "Its loudest sample is below -40 dB; record it again, louder."),
+    "text too long": IssueKind("warning", "Check that this is the text of this recording."),
+    "duplicate recording": IssueKind("warning", "It was kept, and counts as often as it occurs."),
+    "recording in two splits": IssueKind("warning", "It was trained on: remove it from one of the two splits."),
     "symlink loop": IssueKind("warning", "A link leads back to a folder that contains it; it was not followed."),
     "mixed line endings": IssueKind(
         "warning", "The file was probably concatenated from two; check the line where they meet."
