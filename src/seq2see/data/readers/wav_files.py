@@ -98,9 +98,9 @@ def _to_floats(chunk: bytes, header: WavHeader) -> NDArray[np.float32]:
     if header.form == FLOATS:
         return np.frombuffer(chunk, f"<f{header.bits // 8}").astype(np.float32)
     if header.bits == 8:  # without sign, as only 8-bit samples are
-        return (np.frombuffer(chunk, np.uint8).astype(np.float32) - 128) / 128
+        return (np.frombuffer(chunk, np.uint8).astype(np.float32) - 128) * np.float32(1 / 128)
     if header.bits == 24:
         octets = np.zeros((len(chunk) // 3, 4), np.uint8)
         octets[:, 1:] = np.frombuffer(chunk, np.uint8).reshape(-1, 3)  # as the upper bytes of a 32-bit integer
-        return octets.view("<i4")[:, 0].astype(np.float32) / 2**31
-    return np.frombuffer(chunk, f"<i{header.bits // 8}").astype(np.float32) / 2 ** (header.bits - 1)
+        return octets.view("<i4")[:, 0].astype(np.float32) * np.float32(2**-31)
+    return np.frombuffer(chunk, f"<i{header.bits // 8}").astype(np.float32) * np.float32(2.0 ** (1 - header.bits))
