@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,32 @@ class TransducerDecoder:
             beam = sorted(done.values(), key=lambda each: -each.log_probability)[:width]
         return beam
 
+    def align(self, labels: Sequence[int]) -> list[TimedToken]:
+        """The frames of given labels: the most probable path through the lattice (Viterbi 1967)."""
+        last, predictions = self.start(), []
+        for label in labels:
+            predictions.append(last.prediction)
+            prediction, state = self._predict(label, last.state)
+            last = Extension(last.tokens, 0.0, prediction, state)
+        predictions.append(last.prediction)
+        scores = self.model.head(self.frames[None], torch.cat(predictions, 1))[0].float().log_softmax(-1).cpu().numpy()
+        best = np.full(scores.shape[:2], -np.inf)
+        emits = np.zeros(scores.shape[:2], bool)
+        for time, position in np.ndindex(*best.shape):
+            stay = best[time - 1, position] + scores[time - 1, position, BLANK] if time else -np.inf
+            emit = best[time, position - 1] + scores[time, position - 1, labels[position - 1]] if position else -np.inf
+            emits[time, position] = emit > stay
+            best[time, position] = max(stay, emit) if time or position else 0.0
+        time, position, found = len(best) - 1, len(labels), []
+        while time or position:
+            if emits[time, position]:
+                position -= 1
+                score = float(scores[time, position, labels[position]])
+                found.append(TimedToken(labels[position], time, time + 1, score))
+            else:
+                time -= 1
+        return found[::-1]
+
     def _expand(
         self, live: list[Extension], time: int, width: int, done: dict[tuple[int, ...], Extension]
     ) -> list[Extension]:
@@ -93,7 +120,8 @@ class TransducerDecoder:
             scores = self._scores(time, each)
             ended = self._with_score(each, float(scores[BLANK]))
             if (same := done.get(each.labels)) is not None:
-                ended = self._replaced(same, float(np.logaddexp(same.log_probability, ended.log_probability)))
+                total = float(np.logaddexp(same.log_probability, ended.log_probability))
+                ended = replace(same, log_probability=total)
             done[each.labels] = ended
             scores[BLANK] = -torch.inf
             values, tokens = scores.topk(min(width, len(scores)))
@@ -118,7 +146,4 @@ class TransducerDecoder:
         return Extension((*extension.tokens, timed), extension.log_probability + log_probability, prediction, state)
 
     def _with_score(self, extension: Extension, log_probability: float) -> Extension:
-        return self._replaced(extension, extension.log_probability + log_probability)
-
-    def _replaced(self, extension: Extension, total: float) -> Extension:
-        return Extension(extension.tokens, total, extension.prediction, extension.state)
+        return replace(extension, log_probability=extension.log_probability + log_probability)

@@ -40,7 +40,8 @@ def _attention(settings: SpeechModelSettings, source: nn.Module, encoder: nn.Mod
 
 def _ctc_attention(settings: SpeechModelSettings, source: nn.Module, encoder: nn.Module, tokens: int) -> Seq2Seq:
     target, decoder, head = _decoder(settings, tokens)
-    heads = CTCAttentionHead(head, CTCHead(settings.encoder.width, tokens))
+    assert isinstance(settings.target, CTCAttentionTarget)
+    heads = CTCAttentionHead(head, CTCHead(settings.encoder.width, tokens), settings.target.ctc_weight)
     return CTCAttentionModel(source, encoder, target, decoder, heads)
 
 

@@ -29,11 +29,11 @@ class CTCAttentionHidden(Sequences):
 
 
 class CTCAttentionHead(nn.Module):
-    """Two heads: `tokens` for the decoder, `ctc` for the encoder."""
+    """Two heads: `tokens` for the decoder, `ctc` for the encoder, whose loss has the weight `ctc_weight`."""
 
-    def __init__(self, tokens: nn.Module, ctc: CTCHead):
+    def __init__(self, tokens: nn.Module, ctc: CTCHead, ctc_weight: float):
         super().__init__()
-        self.tokens, self.ctc = tokens, ctc
+        self.tokens, self.ctc, self.ctc_weight = tokens, ctc, ctc_weight
 
     def forward(self, hidden: Float[Tensor, "*any width"]) -> Float[Tensor, "*any token"]:
         """The logits of the decoder's next token."""

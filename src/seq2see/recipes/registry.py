@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from seq2see.core.errors import UserError, missing_file, unknown_name
-from seq2see.recipes import images, language_models, pocket, series, text_encoders, translation
+from seq2see.recipes import images, language_models, pocket, series, speech, text_encoders, translation
 from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.registry import default_recipe, own_tasks, read_recipe
 
@@ -56,6 +56,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "forecast": series.forecast,
     "forecast-autoregressive": series.forecast_autoregressive,
     "forecast-gru": series.forecast_gru,
+    "transcribe": speech.transcribe,
     "tag": text_encoders.tag,
     "tag-zh": text_encoders.tag_zh,
     "ud-english-ewt": text_encoders.ud_english_ewt,

@@ -36,6 +36,7 @@ TASKS: dict[str, str] = {
     "caption": "seq2see.tasks.caption.Caption",
     "caption-video": "seq2see.tasks.caption.CaptionVideo",
     "forecast": "seq2see.tasks.forecast.Forecast",
+    "transcribe": "seq2see.tasks.transcribe.Transcribe",
     "embed": "seq2see.tasks.embed.Embed",
     "embed-image": "seq2see.tasks.embed.EmbedImage",
 }

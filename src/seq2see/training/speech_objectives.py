@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+import torch
 from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
@@ -24,11 +25,15 @@ Labels = Int[Tensor, "row position"]
 def without_eos(labels: Labels) -> Sequences:
     """The labels of each row up to its <eos>, which every row has.
 
-    >>> import torch
     >>> without_eos(torch.tensor([[7, 8, 2], [9, 2, -100]])).lengths.tolist()
     [2, 1]
     """
     return Sequences(labels[:, :-1], ((labels != IGNORE_INDEX) & (labels != EOS)).sum(1))
+
+
+def summed(losses: Float[Tensor, "row"], labels: Labels) -> Float[Tensor, ""]:
+    """The sum over the rows with labels: rows that fill up a batch have none, not even <eos>."""
+    return torch.where((labels != IGNORE_INDEX).any(1), losses, 0).sum()
 
 
 class CTC(Settings):
@@ -43,7 +48,7 @@ class CTC(Settings):
     ) -> Float[Tensor, ""]:
         """The summed loss of all rows."""
         scores = head(hidden.values).float().log_softmax(-1)
-        return head.loss(scores, hidden.lengths, without_eos(labels)).sum()
+        return summed(head.loss(scores, hidden.lengths, without_eos(labels)), labels)
 
 
 class TransducerLikelihood(Settings):
@@ -56,17 +61,15 @@ class TransducerLikelihood(Settings):
     def loss(self, hidden: Any, head: Any, labels: Labels, cross_entropy: CrossEntropy = PLAIN) -> Float[Tensor, ""]:
         """The summed loss of all rows; `hidden` has the `predictions` of the prediction network, too."""
         scores = head(hidden.values, hidden.predictions).float().log_softmax(-1)
-        return head.loss(scores, hidden.lengths, without_eos(labels)).sum()
+        return summed(head.loss(scores, hidden.lengths, without_eos(labels)), labels)
 
 
 class CTCAttention(Settings):
-    """λ · CTC + (1 - λ) · cross-entropy of the decoder (Watanabe et al. 2017, eq. 32)."""
+    """λ · CTC + (1 - λ) · cross-entropy of the decoder (Watanabe et al. 2017, eq. 32); λ is part of the head."""
 
     kind: Literal["ctc-attention"] = "ctc-attention"
     copies: ClassVar[int] = 1
     feeding: ClassVar[TeacherForcing] = TeacherForcing()
-    ctc_weight: float = Field(0.3, gt=0, lt=1)
-    """λ."""
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     """Label smoothing of the decoder."""
 
@@ -74,4 +77,4 @@ class CTCAttention(Settings):
         """The summed loss; `hidden` has the encoder output as `memory`, too."""
         next_token = NextToken(label_smoothing=self.label_smoothing)
         decoder_loss = next_token.loss(hidden, head.tokens, labels, cross_entropy)
-        return self.ctc_weight * CTC().loss(hidden.memory, head.ctc, labels) + (1 - self.ctc_weight) * decoder_loss
+        return head.ctc_weight * CTC().loss(hidden.memory, head.ctc, labels) + (1 - head.ctc_weight) * decoder_loss
