@@ -118,7 +118,9 @@ ISSUE_KINDS: dict[str, IssueKind] = {
         "repair", "Nothing to do: words with other characters than a-z ' - and . were skipped."
     ),
     "duplicate pronunciation": IssueKind("repair", "Nothing to do: the repetition was skipped."),
-    "ignored file": IssueKind("repair", "Nothing to do: hidden files and files without an image suffix were skipped."),
+    "ignored file": IssueKind(
+        "repair", "Nothing to do: hidden files and files without the suffix of an image or a recording were skipped."
+    ),
     "format mismatch": IssueKind("repair", "Nothing to do: it was decoded by its content, not by its suffix."),
     "EXIF rotation": IssueKind("repair", "Nothing to do: it was rotated as EXIF says."),
     "transparent image": IssueKind("repair", "Nothing to do: it was composited on white."),
@@ -237,7 +239,7 @@ class DataReport:
 
     files: list[str] = field(default_factory=list)
     unit: str = "pairs"
-    """The name of a record: pairs, lines of running text, tagged sentences, images, or videos."""
+    """The name of a record: pairs, lines of running text, tagged sentences, images, videos, or recordings."""
     read: int = 0
     kept: int = 0
     skipped: int = 0
@@ -246,6 +248,8 @@ class DataReport:
     """Records with an error."""
     counts: Counter[str] = field(default_factory=Counter)
     issues: dict[str, list[Issue]] = field(default_factory=dict)
+    details: list[str] = field(default_factory=list)
+    """Lines about the data as a whole, such as the lengths of recordings."""
     _first_errors: list[Issue] = field(default_factory=list)  # the first error of each kind, in reading order
 
     def add_issue(
@@ -315,6 +319,7 @@ class DataReport:
         return {
             "files": self.files,
             "totals": {name: getattr(self, name) for name in ("read", "kept", "skipped", "rejected")},
+            "details": self.details,
             "issues": [
                 {
                     "kind": kind,
@@ -331,7 +336,7 @@ class DataReport:
     def to_lines(self, shown: int = MAX_PRINTED) -> list[str]:
         """Lines for a terminal: the totals, then the first issues of each kind."""
         parts = f"{self.kept:,} kept + {self.skipped:,} skipped + {self.rejected:,} rejected"
-        lines = [f"{self.read:,} {self.unit} read = {parts}"]
+        lines = [f"{self.read:,} {self.unit} read = {parts}", *self.details]
         for kind in self._by_severity():
             count, issues = self.counts[kind], self.issues[kind]
             location = issues[0].location
