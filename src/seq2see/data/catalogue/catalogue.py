@@ -39,7 +39,6 @@ from seq2see.data.readers.pair_files import read_pairs
 from seq2see.data.readers.texts import hold_out_end, read_text
 from seq2see.data.readers.user_images import with_captions
 
-
 SOUND_KINDS = {"digits": "digit-strings", "pinyin": "mandarin-words"}
 """The kind of the corpus that reads recordings with these texts."""
 

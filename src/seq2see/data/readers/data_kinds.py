@@ -24,7 +24,13 @@ from seq2see.data.readers.user_images import (
     caption_folders,
     find_caption_list,
 )
-from seq2see.data.readers.user_recordings import PATH_COLUMNS, TEXT_COLUMNS, UserRecordings, has_sound_suffix
+from seq2see.data.readers.user_recordings import (
+    PATH_COLUMNS,
+    SOUND_SUFFIXES,
+    TEXT_COLUMNS,
+    UserRecordings,
+    has_sound_suffix,
+)
 
 UserData = UserPairs | UserImages | UserRecordings | UserSeries | UserTaggedTexts | UserTexts
 CONLL_SUFFIXES = {".conll", ".conllu"}
@@ -69,16 +75,17 @@ def _has_columns(path: Path) -> bool:
 
 
 def _has_recordings(path: Path) -> bool:
-    """Whether a folder contains recordings, or the first line of a list names columns of recordings and texts."""
+    """Whether a folder contains recordings, or the columns of a list are recordings and texts."""
     if path.is_dir():
         return any(has_sound_suffix(Path(name)) for _, _, names in os.walk(path) for name in names)
     if has_sound_suffix(path):
         return True  # its reader raises the error that one recording is not a set of recordings
     if without_compression_suffix(path).suffix.lower() not in TABLE_READERS:
         return False
-    first = next(read_lines(path, DataReport()), None)
-    words = set(re.findall(r"\w+", first.text.lower())) if first else set()
-    return bool(words & set(PATH_COLUMNS) and words & set(TEXT_COLUMNS))
+    header, row = ([line.text.lower() for line in islice(read_lines(path, DataReport()), 2)] + ["", ""])[:2]
+    words = set(re.findall(r"\w+", header))
+    suffixes = set(re.findall(r"\.\w+", row))
+    return bool(words & set(PATH_COLUMNS) and words & set(TEXT_COLUMNS) and suffixes & SOUND_SUFFIXES)
 
 
 def _image_kind(path: Path) -> type[UserImages] | None:

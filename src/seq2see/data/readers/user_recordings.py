@@ -58,6 +58,7 @@ LIST_COLUMNS = tuple((path, text) for text in TEXT_COLUMNS for path in PATH_COLU
 SPEAKER_COLUMNS = tuple((path, "speaker") for path in PATH_COLUMNS)
 FINAL_NUMBER = re.compile(r"(?<=\S)[ _-]*(?:\(\d+\)|(?<=[ _-])\d+)$")
 """The number at the end of a file name: `yes_2`, `yes 2`, `yes (2)`, but not the whole of `7`, nor `7` of `mp7`."""
+SOUND_SUFFIXES = SUFFIX_FORMATS.keys() | UNSUPPORTED_SUFFIXES
 SUBSAMPLING = 4
 """Frames for each vector of the encoder."""
 
@@ -374,4 +375,4 @@ def _entries(folder: Path, report: DataReport) -> list[Path]:
 
 def has_sound_suffix(path: Path) -> bool:
     """Whether a path has the suffix of a sound format, supported or not."""
-    return path.suffix.lower() in SUFFIX_FORMATS.keys() | UNSUPPORTED_SUFFIXES
+    return path.suffix.lower() in SOUND_SUFFIXES
