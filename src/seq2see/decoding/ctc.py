@@ -59,9 +59,9 @@ def prefix_search(scores: Scores, width: int) -> list[tuple[tuple[int, ...], flo
     """
     impossible = float("-inf")
     beam: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, impossible)}
-    for frame in scores:
+    for frame in scores.tolist():
         sums: defaultdict[tuple[int, ...], list[float]] = defaultdict(lambda: [impossible, impossible])
-        tokens = [token for token in np.flatnonzero(frame > NEGLIGIBLE).tolist() if token != BLANK]
+        tokens = [token for token, score in enumerate(frame) if token != BLANK and score > NEGLIGIBLE]
         for prefix, (blank, label) in beam.items():
             total, last = np.logaddexp(blank, label), prefix[-1] if prefix else None
             _add(sums[prefix], 0, total + frame[BLANK])
@@ -69,7 +69,8 @@ def prefix_search(scores: Scores, width: int) -> list[tuple[tuple[int, ...], flo
                 _add(sums[prefix], 1, label + frame[last])
             for token in tokens:
                 _add(sums[*prefix, token], 1, (blank if token == last else total) + frame[token])
-        best = sorted(sums, key=lambda prefix: -np.logaddexp(*sums[prefix]))[:width]
+        possible = [prefix for prefix, both in sums.items() if max(both) > impossible]
+        best = sorted(possible, key=lambda prefix: -np.logaddexp(*sums[prefix]))[:width]
         beam = {prefix: (sums[prefix][0], sums[prefix][1]) for prefix in best}
     return [(prefix, float(np.logaddexp(*both))) for prefix, both in beam.items()]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ def envelope(samples: NDArray[np.float32], bins: int = BINS) -> NDArray[np.float
     [[0.0, -2.0], [1.0, 0.0]]
     """
     edges = np.linspace(0, len(samples), min(bins, len(samples)) + 1).astype(int)
-    parts = [samples[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    parts = [samples[start:end] for start, end in pairwise(edges)]
     return np.array([[part.min() for part in parts], [part.max() for part in parts]], np.float32)
 
 

@@ -8,6 +8,8 @@ recursion over a lattice, whose states are the labels with a blank before, betwe
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -79,7 +81,7 @@ def frames_needed(labels: list[int]) -> int:
     >>> frames_needed([5, 6, 6, 6])
     6
     """
-    return len(labels) + sum(first == second for first, second in zip(labels, labels[1:], strict=False))
+    return len(labels) + sum(first == second for first, second in pairwise(labels))
 
 
 class CTCHead(nn.Module):

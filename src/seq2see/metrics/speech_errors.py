@@ -95,7 +95,7 @@ class ToneErrors:
     edits: int
     """All wrong syllables."""
     tone_edits: int
-    """Those of them whose letters are right."""
+    """Those of them that are right without the tones."""
 
     @property
     def syllable_error_rate(self) -> float:
@@ -119,20 +119,20 @@ def is_toned(texts: Sequence[str]) -> bool:
 
 
 def tone_errors(outputs: Sequence[str], references: Sequence[str]) -> ToneErrors:
-    """Count the wrong syllables, and those that differ in the tone alone.
+    """Count the wrong syllables, and those that are right without their tones.
 
     >>> tone_errors(["ni2 ha3"], ["ni3 hao3"])
     ToneErrors(syllables=2, edits=2, tone_edits=1)
     """
-    from rapidfuzz.distance import Levenshtein  # imported here: training does not need it
+    spoken, expected = [*map(words_of, outputs)], [*map(words_of, references)]
+    toned = edit_counts(spoken, expected)
+    toneless = edit_counts([*map(_without_tones, spoken)], [*map(_without_tones, expected)])
+    edits, syllables = (sum(column) for column in zip(*toned, strict=True))
+    return ToneErrors(syllables, edits, edits - sum(count for count, _ in toneless))
 
-    syllables = edits = tone_edits = 0
-    for output, reference in zip(map(words_of, outputs), map(words_of, references), strict=True):
-        changes = Levenshtein.editops(output, reference)
-        replaced = [(output[each.src_pos], reference[each.dest_pos]) for each in changes if each.tag == "replace"]
-        tone_edits += sum(first.rstrip("12345") == second.rstrip("12345") for first, second in replaced)
-        edits, syllables = edits + len(changes), syllables + len(reference)
-    return ToneErrors(syllables, edits, tone_edits)
+
+def _without_tones(syllables: Sequence[str]) -> list[str]:
+    return [syllable.rstrip("12345") for syllable in syllables]
 
 
 @dataclass(frozen=True)
@@ -156,9 +156,7 @@ def timing_errors(aligned: Sequence[Interval], truth: Sequence[Interval], tolera
     TimingErrors(letters=2, within=50.0, seconds=0.15)
     """
     middles = [(start + end) / 2 for start, end in aligned]
-    distances = [
-        max(start - middle, middle - end, 0.0) for middle, (start, end) in zip(middles, truth, strict=True)
-    ]
+    distances = [max(start - middle, middle - end, 0.0) for middle, (start, end) in zip(middles, truth, strict=True)]
     if not distances:
         return TimingErrors(0, 0.0, 0.0)
     within = sum(distance <= tolerance for distance in distances)

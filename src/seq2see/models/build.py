@@ -171,7 +171,9 @@ def build_encoder(settings: ModelSettings, source_size: int) -> tuple[nn.Module,
         options = side.embedding
         source = NgramEmbedding(options.buckets, encoder.width, options.max_n, options.word_dropout, encoder.dropout)
     else:
-        source = build_token_embedding(side, nn.Embedding(source_size, encoder.width), encoder.dropout, _norm_eps(encoder))
+        source = build_token_embedding(
+            side, nn.Embedding(source_size, encoder.width), encoder.dropout, _norm_eps(encoder)
+        )
     return source, build_stack(encoder, side.embedding.positions)
 
 

@@ -9,7 +9,13 @@ from torch import nn
 
 from seq2see.layers.ctc import CTCHead
 from seq2see.layers.positions import POSITIONS
-from seq2see.models.build import DECODERS, DECODERS_WITHOUT_MEMORY, build_stack, build_token_embedding, language_model_head
+from seq2see.models.build import (
+    DECODERS,
+    DECODERS_WITHOUT_MEMORY,
+    build_stack,
+    build_token_embedding,
+    language_model_head,
+)
 from seq2see.models.ctc import CTCAttentionHead, CTCAttentionModel, CTCModel
 from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.seq2seq import Seq2Seq
@@ -58,7 +64,9 @@ def _transducer(settings: SpeechModelSettings, source: nn.Module, encoder: nn.Mo
     decoder: Any = settings.decoder
     assert isinstance(settings.target, TransducerTarget)
     embedding = TextTarget().embedding.model_copy(update={"positions": "none"})
-    target = build_token_embedding(TextTarget(embedding=embedding), nn.Embedding(tokens, decoder.width), decoder.dropout)
+    target = build_token_embedding(
+        TextTarget(embedding=embedding), nn.Embedding(tokens, decoder.width), decoder.dropout
+    )
     head = JointNetwork(settings.encoder.width, decoder.width, settings.target.joint_width, tokens)
     if decoder.attention == "none":
         body = DECODERS_WITHOUT_MEMORY[type(decoder)](decoder, "none")

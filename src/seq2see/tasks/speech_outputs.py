@@ -172,7 +172,9 @@ class TransducerOutput(SpeechOutput):
         outputs = []
         for decoder in TransducerDecoder.rows(self.module, source):
             found = decoder.greedy() if settings.num_beams == 1 else decoder.beam_search(settings.num_beams)
-            outputs.append([_timed(each.tokens, each.log_probability) for each in found[: settings.num_return_sequences]])
+            outputs.append(
+                [_timed(each.tokens, each.log_probability) for each in found[: settings.num_return_sequences]]
+            )
         return outputs
 
     @torch.inference_mode()

@@ -34,8 +34,8 @@ RATES: dict[str, tuple[Words, str]] = {
 """The error rates: their names in the report and on the terminal."""
 INTERVAL: Words = ("95 % interval", "95 % 置信区间")
 FIGURE_NOTE: Words = (
-    "Recordings of the test split: the wave, and below it the log-mel spectrogram, dark where the sound is loud. Orange: "
-    "the letters of the model at their times; blue: the true times, where they are known.",
+    "Recordings of the test split: the wave, and below it the log-mel spectrogram, dark where the sound is loud. "
+    "Orange: the letters of the model at their times; blue: the true times, where they are known.",
     "测试集录音：上为波形，下为对数梅尔频谱（越黑声音越大）。橙色为模型输出的字母及其时间，蓝色为已知的真实时间。",
 )
 INTERVAL_NOTE: Words = (
@@ -80,7 +80,9 @@ def score_table(examples: RecordingExamples, predictions: Sequence[Prediction]) 
     outputs = [each.text for each in predictions]
     rows = [["recording", "reference", "output", "character_errors", "score"]]
     counts = edit_counts(outputs, examples.texts)
-    for name, text, prediction, (edits, symbols) in zip(examples.names, examples.texts, predictions, counts, strict=True):
+    for name, text, prediction, (edits, symbols) in zip(
+        examples.names, examples.texts, predictions, counts, strict=True
+    ):
         cells = map(one_line, (name, text, prediction.text))
         rows.append([*cells, f"{edits / max(symbols, 1):.4f}", f"{prediction.score:.4f}"])
     return rows
@@ -114,7 +116,11 @@ def speech_sections(results: RunResults) -> list[ReportSection]:
     for title, _ in RATES.values():
         header += [title, INTERVAL]
     rows = [
-        [name, f"{part['recordings']:,}", *(cell for key in RATES for cell in (_number(part[key]), _interval(part[key])))]
+        [
+            name,
+            f"{part['recordings']:,}",
+            *(cell for key in RATES for cell in (_number(part[key]), _interval(part[key]))),
+        ]
         for name, part in splits.items()
     ]
     table = ReportTable(header, rows) if rows else None

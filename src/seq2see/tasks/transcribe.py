@@ -314,4 +314,3 @@ def pad_recordings(batch: Batch, rows: int, frames: int, tokens: int) -> Batch:
         padded(batch.labels, tokens, IGNORE_INDEX),
         torch.cat([batch.indices, torch.full_like(one, NO_EXAMPLE)]),
     )
-
