@@ -30,9 +30,9 @@ class SoundAugmentation(Settings):
     """Augmentation of training recordings, sampled anew in every epoch."""
 
     time_masks: int = Field(0, ge=0, le=20)
-    """SpecAugment: the number of masked stretches of time per recording."""
+    """SpecAugment: the number of masked spans of time per recording."""
     time_mask_seconds: float = Field(0.2, gt=0)
-    """SpecAugment: the longest masked stretch; at most a fifth of the recording."""
+    """SpecAugment: the longest masked span; at most a fifth of the recording."""
     frequency_masks: int = Field(0, ge=0, le=20)
     """SpecAugment: the number of masked ranges of bands per recording."""
     frequency_mask_bands: int = Field(8, ge=1)
@@ -95,13 +95,13 @@ def masked(
     frames, bands = features.shape
     longest = min(round(augmentation.time_mask_seconds / hop_seconds), frames // 5)
     for _ in range(augmentation.time_masks):
-        features[stretch(rng, longest, frames)] = 0
+        features[random_span(rng, longest, frames)] = 0
     for _ in range(augmentation.frequency_masks):
-        features[:, stretch(rng, min(augmentation.frequency_mask_bands, bands), bands)] = 0
+        features[:, random_span(rng, min(augmentation.frequency_mask_bands, bands), bands)] = 0
     return features
 
 
-def stretch(rng: np.random.Generator, longest: int, size: int) -> slice:
+def random_span(rng: np.random.Generator, longest: int, size: int) -> slice:
     """A random slice of 0 to `longest` of `size` items."""
     length = int(rng.integers(0, longest + 1))
     start = int(rng.integers(0, size - length + 1))
