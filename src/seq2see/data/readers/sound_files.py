@@ -44,10 +44,9 @@ BLOCK = 1 << 16
 """Moments decoded at a time."""
 
 FORMAT_MAGIC_BYTES: dict[bytes, str] = {
-    b"RIFF": "WAV", b"fLaC": "FLAC", b"OggS": "Ogg", b"ID3": "MP3", b"\xff\xfb": "MP3", b"\xff\xf3": "MP3",
-    b"\xff\xf2": "MP3", b"\xff\xfa": "MP3",
+    b"RIFF": "WAV", b"fLaC": "FLAC", b"OggS": "Ogg", b"ID3": "MP3",
 }  # fmt: skip
-"""The first bytes of the supported formats."""
+"""The first bytes of the supported formats; an MP3 may also begin with a frame of sound."""
 SUFFIX_FORMATS: dict[str, str] = {
     ".wav": "WAV", ".wave": "WAV", ".flac": "FLAC", ".ogg": "Ogg", ".oga": "Ogg", ".opus": "Ogg", ".mp3": "MP3",
 }  # fmt: skip
@@ -143,8 +142,10 @@ def detect_format(content: bytes, location: str) -> str:
     if not content:
         raise SoundError("corrupt recording", "The file is empty.", location)
     found = next((form for magic, form in FORMAT_MAGIC_BYTES.items() if content.startswith(magic)), "")
-    if found:
-        return found
+    # A frame begins with eleven ones; two of the bits after them are the version, and 01 is layer III.
+    is_frame = len(content) > 1 and content[0] == 0xFF and content[1] & 0xE6 == 0xE2
+    if found or is_frame:
+        return found or "MP3"
     name = next((name for magic, name in OTHER_FORMATS.items() if content.startswith(magic)), "")
     if content[4:8] == b"ftyp":
         name = "an MP4 or M4A file"
