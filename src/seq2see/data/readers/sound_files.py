@@ -33,6 +33,8 @@ RATES = (4_000, 384_000)
 """The lowest and highest supported sampling rate."""
 MIN_SECONDS = 0.025
 """A recording must have at least one frame."""
+MAX_PEAK = 8.0
+"""Floating-point samples may exceed 1 a little (by 18 dB), and are then clipped."""
 SILENT_PEAK = 1e-4
 """A recording whose largest deviation from its mean is smaller (-80 dB) is silent."""
 CLIPPED, CLIPPED_SHARE = 0.999, 1e-3
@@ -196,11 +198,13 @@ def _checked(channels: NDArray[np.float32], file_rate: int, form: str, rate: int
         raise SoundError("recording too short", message, location)
     if not np.isfinite(channels).all():
         raise SoundError("corrupt recording", "Some samples are not numbers (NaN or infinite).", location)
+    peak = float(np.abs(channels).max())
+    if peak > MAX_PEAK:
+        raise SoundError("corrupt recording", f"Its largest sample is {peak:,.3g} instead of at most 1.", location)
     issues = []
     if channels.shape[1] > 1:
         issues.append("several channels")
     mono = channels.mean(axis=1)
-    peak = float(np.abs(channels).max())
     deviation = float(np.abs(mono - mono.mean()).max())
     if deviation < SILENT_PEAK:
         same = np.abs(channels - channels.mean(axis=0)).max() >= SILENT_PEAK
