@@ -60,14 +60,9 @@ def test_words_of_one_pronunciation_are_in_one_split_and_syllables_in_training(c
     assert not texts["valid"] & texts["test"]
     assert all(texts.values())
     assert {"ma1", "lv4"} <= texts["train"]
+    assert "ren2" in texts["train"] | texts["valid"] | texts["test"]
     assert set(splits["train"].speakers) == {"Yue Tan", "Chen Wang"}
     assert set(splits["test"].speakers) == {"Yue Tan"}
-
-
-def test_syllables_can_be_left_out(corpus):
-    splits, [report] = corpus.with_(syllables=False).recordings(RATE)
-    assert report.kept == len(WORDS)
-    assert set(splits["train"].speakers) == {"Yue Tan"}
 
 
 def test_the_missing_extra_is_named(monkeypatch):

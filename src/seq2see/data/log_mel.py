@@ -31,6 +31,8 @@ from seq2see.core.errors import UserError
 
 WINDOW_SECONDS, HOP_SECONDS = 0.025, 0.01
 """The length of a frame, and the time from one frame to the next."""
+SUBSAMPLING = 4
+"""Frames for each vector of the encoder: two convolutions of stride 2 come first."""
 FLOOR = 1e-6
 """ε: the floor of the power relative to the loudest band, -60 dB."""
 SILENCE = 1e-14
