@@ -79,7 +79,7 @@ class UserRecordings(Settings):
     valid: tuple[str, ...] = ()
     """Validation recordings; by default some of the training recordings are held out."""
     test: tuple[str, ...] = ()
-    """Test recordings; by default some of the training recordings are held out, of speakers without others if known."""
+    """Test recordings; by default some of the training recordings are held out: whole speakers, if they are known."""
     on_error: Literal["error", "skip"] = "skip"
     """What happens at a recording that cannot be used: stop with an error, or skip and count it."""
     max_errors: int = Field(100, ge=0)
