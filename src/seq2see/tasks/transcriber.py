@@ -155,6 +155,13 @@ class Transcriber(Model):
         end = self.log_mel.frame_time(frames) + half
         return max(0.0, first - half), min(last + half, end)
 
+    def timed_tokens(self, samples: NDArray[np.float32]) -> list[tuple[int, float, float]]:
+        """The tokens of the best output for samples, each with start and end in seconds."""
+        features = self.encode_sound(samples).features
+        settings = self.config.decoding.with_(num_beams=1, num_return_sequences=1, language_model="")
+        ((best,),) = self.output().transcribe(to_sequences([features]).to(self.device), settings)
+        return [(each.token, *self.seconds(each, len(features))) for each in best.times]
+
     def align(self, sound: Any, text: str) -> tuple[Letter, ...]:
         """Forced alignment: the times of a given text in a recording; empty if the model has no times."""
         inputs = self.encode_sound(sound)
