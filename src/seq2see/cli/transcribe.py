@@ -91,7 +91,7 @@ def _live(model: Transcriber, rate: int) -> None:
 
     live, size = LiveTranscript(model, rate), 2 * round(CHUNK_SECONDS * rate)
     rest = b""
-    while content := sys.stdin.buffer.read1(size):  # type: ignore[attr-defined]
+    while content := sys.stdin.buffer.read1(size):  # type: ignore[union-attr]
         content = rest + content
         whole = len(content) // 2 * 2
         rest = content[whole:]

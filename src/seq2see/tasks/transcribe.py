@@ -145,8 +145,8 @@ class Transcribe(GenerativeTask):
     def batches(self, recipe: Any, dataset: RecordingDataset, full: bool = False, capture: Capture = plain) -> BatchAt:
         """Batches of recordings of similar length, with augmentation; `batch_tokens` counts frames.
 
-        The first epoch begins with the shortest recordings, whose few letters have few possible times (SortaGrad; Amodei
-        et al. 2016, section 3.2).
+        The first epoch begins with the shortest recordings, whose few letters have few possible times (SortaGrad;
+        Amodei et al. 2016, section 3.2).
         """
         lengths = dataset.lengths
         buckets = BucketSampler(lengths, recipe.training.batch_tokens, recipe.training.seed)
@@ -162,8 +162,8 @@ class Transcribe(GenerativeTask):
 
     def check_dataset(self, recipe: Any, dataset: RecordingDataset) -> None:
         """Refuse recordings with too few frames for their text, which CTC cannot learn."""
-        short = dataset.too_short() if recipe.target.kind.startswith("ctc") else []
-        if len(short):
+        short = dataset.too_short()
+        if len(short) and recipe.target.kind.startswith("ctc"):
             examples = [dataset.examples[int(index)] for index in short[:NAMED]]
             named = "; ".join(f"{each.source} ({each.target[:40]!r})" for each in examples)
             raise UserError(

@@ -117,7 +117,8 @@ class Transcriber(Model):
             features = self.log_mel.features(samples)
         except UserError as error:
             raise UserError(error.message, location=error.location or name, hint=error.hint) from None
-        seconds, warnings = len(samples) / self.rate, ()
+        seconds = len(samples) / self.rate
+        warnings: tuple[str, ...] = ()
         if seconds > LONG_SECONDS:
             warnings = (f"{seconds:.0f} s are much longer than training recordings: cut it at pauses",)
         return EncodedSound(name, samples, features, warnings)
