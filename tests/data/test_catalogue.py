@@ -19,7 +19,7 @@ from seq2see.core.settings import read_tree
 from seq2see.data.catalogue import catalogue, corpus_files, download
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.catalogue.corpus_files import check, get_corpus, list_corpora
-from seq2see.data.catalogue.entries import CATALOGUE
+from seq2see.data.catalogue.entries import CATALOGUE, SOUND_CORPORA
 from seq2see.data.examples import Example
 
 CHINESE = "".join(f"Number {n}.\t数字{n}。\tCC-BY #{n}\n" for n in range(40))
@@ -377,7 +377,7 @@ def test_the_settings_survive_a_tree_without_the_languages():
 
 
 def test_the_table_is_complete():
-    readers = [catalogue.PAIR_READERS, catalogue.TEXT_READERS, catalogue.IMAGE_READERS]
+    readers = [catalogue.PAIR_READERS, catalogue.TEXT_READERS, catalogue.IMAGE_READERS, SOUND_CORPORA]
     assert sorted(CATALOGUE) == sorted(name for table in readers for name in table)
     for name, entry in CATALOGUE.items():
         assert entry.name == name

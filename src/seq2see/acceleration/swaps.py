@@ -20,6 +20,7 @@ from torch import nn
 
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads
 from seq2see.acceleration.attention import FusedCrossAttention, FusedGroupedSelfAttention, FusedSelfAttention
+from seq2see.acceleration.ctc import NativeCTCLoss
 from seq2see.acceleration.layers import (
     ChannelsLastConv2d,
     FastDropout,
@@ -160,6 +161,14 @@ SWAPS = (
         lambda conditions: conditions.training,
         "tests/layers/test_feed_forward.py",
         "gpt2_gpu.py",
+    ),
+    Swap(
+        "native-ctc",
+        (NativeCTCLoss,),
+        "a CPU; on a GPU, the recursion is part of the CUDA graph",
+        lambda conditions: conditions.device == "cpu",
+        "tests/layers/test_ctc.py",
+        "speech.py",
     ),
     Swap(
         "channels-last",

@@ -151,7 +151,7 @@ def register_encoder(settings: type[Settings], build: Callable[[Any], nn.Module]
     OWN_ENCODERS[settings] = build
 
 
-def _encoder(settings: Any, positions: str) -> nn.Module:
+def build_stack(settings: Any, positions: str) -> nn.Module:
     """The encoder of these settings; `positions` is the position encoding of its input."""
     if type(settings) in OWN_ENCODERS:
         return OWN_ENCODERS[type(settings)](settings)
@@ -183,8 +183,10 @@ def build_encoder(settings: ModelSettings, source_size: int) -> tuple[nn.Module,
         options = side.embedding
         source = NgramEmbedding(options.buckets, encoder.width, options.max_n, options.word_dropout, encoder.dropout)
     else:
-        source = _token_embedding(side, nn.Embedding(source_size, encoder.width), encoder.dropout, _norm_eps(encoder))
-    return source, _encoder(encoder, side.embedding.positions)
+        source = build_token_embedding(
+            side, nn.Embedding(source_size, encoder.width), encoder.dropout, _norm_eps(encoder)
+        )
+    return source, build_stack(encoder, side.embedding.positions)
 
 
 def build_generative_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:
@@ -194,7 +196,7 @@ def build_generative_model(settings: ModelSettings, source_size: int, target_siz
     if isinstance(decoder, NgramSettings):  # it has neither embeddings nor a head
         return LanguageModel(IdentityEmbedding(), NgramDecoder(decoder, target_size), nn.Identity())
     target_table = nn.Embedding(target_size, embedding_width_of(decoder))
-    target, head = _token_embedding(text, target_table, decoder.dropout), _head(text, target_table)
+    target, head = build_token_embedding(text, target_table, decoder.dropout), language_model_head(text, target_table)
     if isinstance(decoder, RecurrentDecoderSettings) and decoder.awd:
         target.set_awd_dropout(decoder.awd.embedding_dropout, decoder.awd.input_dropout)
     if encoder is None or settings.source is None:
@@ -205,10 +207,10 @@ def build_generative_model(settings: ModelSettings, source_size: int, target_siz
     else:
         shared = text.vocabulary == "shared"
         source_table = target_table if shared else nn.Embedding(source_size, encoder.width)
-        source = _token_embedding(settings.source_text, source_table, encoder.dropout)
+        source = build_token_embedding(settings.source_text, source_table, encoder.dropout)
     return Seq2Seq(
         source=source,
-        encoder=_encoder(encoder, settings.source.embedding.positions),
+        encoder=build_stack(encoder, settings.source.embedding.positions),
         target=target,
         decoder=DECODERS[type(decoder)](decoder, encoder.width, text.embedding.positions),
         head=head,
@@ -235,7 +237,8 @@ def _norm_eps(encoder: Any) -> float:
     return encoder.norm_eps if isinstance(encoder, TransformerSettings) else EPSILON
 
 
-def _token_embedding(text: Text, table: nn.Embedding, dropout: float, eps: float = EPSILON) -> TokenEmbedding:
+def build_token_embedding(text: Text, table: nn.Embedding, dropout: float, eps: float = EPSILON) -> TokenEmbedding:
+    """The embedding of a text, with a table of one vector for each token."""
     embedding, width = text.embedding, table.embedding_dim
     if isinstance(embedding, BertEmbeddingSettings):
         return BertEmbedding(table, LearnedPositions(width, embedding.max_positions), dropout, eps)
@@ -285,7 +288,8 @@ def _tagger(settings: ModelSettings) -> type[Tagger]:
     )
 
 
-def _head(target: TextTarget, table: nn.Embedding) -> nn.Module:
+def language_model_head(target: TextTarget, table: nn.Embedding) -> nn.Module:
+    """The head of a target text; a tied one shares the embedding table."""
     head = HEADS[target.head](table)
     return SuppressTokensHead(head, table.num_embeddings, target.suppress_tokens) if target.suppress_tokens else head
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, missing_file, unknown_name
-from seq2see.recipes import images, language_models, pocket, series, text_encoders, translation
+from seq2see.recipes import images, language_models, pocket, series, speech, text_encoders, translation
 from seq2see.tasks.model_folder import Recipe
 from seq2see.tasks.task import default_recipe, own_tasks, read_recipe, task_of
 
@@ -57,6 +57,14 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "forecast": series.forecast,
     "forecast-autoregressive": series.forecast_autoregressive,
     "forecast-gru": series.forecast_gru,
+    "transcribe": speech.transcribe,
+    "transcribe-attention": speech.transcribe_attention,
+    "transcribe-joint": speech.transcribe_joint,
+    "transcribe-transducer": speech.transcribe_transducer,
+    "transcribe-transducer-attention": speech.transcribe_transducer_attention,
+    "transcribe-digits": speech.transcribe_digits,
+    "transcribe-tones": speech.transcribe_tones,
+    "transcribe-mandarin": speech.transcribe_mandarin,
     "tag": text_encoders.tag,
     "tag-zh": text_encoders.tag_zh,
     "ud-english-ewt": text_encoders.ud_english_ewt,

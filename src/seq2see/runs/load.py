@@ -72,6 +72,7 @@ class TorchEngine:
         self.can_optimize = self.weight_count > 0  # an n-gram model has no weight matrices to optimize
         self.decoded_count = 0
         self._optimized: dict[tuple[str, int], GenerativeModel] = {}
+        self.load = load  # a speech recognizer may be decoded with another run, a language model
         # Address and version of each weight when the optimized copies were made.
         self._weights: tuple[tuple[int, int], ...] = ()
 

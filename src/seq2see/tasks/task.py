@@ -277,6 +277,11 @@ class Task(ABC):
         weights = sum(weight.numel() for weight in module.parameters())  # a tied weight counts once
         return f"{' → '.join(kinds)}, {weights:,} weights"
 
+    def check_ensemble(self, run: str) -> None:
+        """Raise an error if the models of this task cannot decode together."""
+        if not self.generates:
+            raise UserError("Ensembles are for generative models only.", location=run, hint="Leave this run out.")
+
     def count(self, recipe: Any, train: Any, valid: Any) -> Iterator[CountingStep] | None:
         """The steps of a training that counts; None for models that are trained by gradient descent."""
         return None
@@ -450,6 +455,7 @@ TASKS: dict[str, str] = {
     "caption": "seq2see.tasks.caption.Caption",
     "caption-video": "seq2see.tasks.caption.CaptionVideo",
     "forecast": "seq2see.tasks.forecast.Forecast",
+    "transcribe": "seq2see.tasks.transcribe.Transcribe",
     "embed": "seq2see.tasks.embed.Embed",
     "embed-image": "seq2see.tasks.embed.EmbedImage",
 }

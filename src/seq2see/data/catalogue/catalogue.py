@@ -39,6 +39,9 @@ from seq2see.data.readers.pair_files import read_pairs
 from seq2see.data.readers.texts import hold_out_end, read_text
 from seq2see.data.readers.user_images import with_captions
 
+SOUND_KINDS = {"digits": "digit-strings", "pinyin": "mandarin-words"}
+"""The kind of the corpus that reads recordings with these texts."""
+
 
 class CatalogueCorpus(Settings):
     """A real corpus of the catalogue: `seq2see data list` shows them."""
@@ -63,6 +66,9 @@ class CatalogueCorpus(Settings):
         if entry.columns[0] == "image":
             message = f"{entry.name} is a set of images, not of texts."
             raise UserError(message, hint="Set corpus.kind=catalogue-images, in a recipe for images.")
+        if entry.columns[0] == "sound":
+            message, kind = f"{entry.name} is a set of recordings, not of texts.", SOUND_KINDS[entry.columns[1]]
+            raise UserError(message, hint=f"Set corpus.kind={kind}, in a recipe of the task transcribe.")
         if self.languages is None:
             return entry.columns[0], entry.columns[1]
         source, dash, target = self.languages.partition("-")

@@ -11,6 +11,7 @@ read, up to a limit, into memory or into a temporary file.
 from __future__ import annotations
 
 import json
+import lzma
 import sys
 import tarfile
 import tempfile
@@ -303,20 +304,23 @@ def member_chunks(archive: Path, member: str, limit: int) -> Iterator[bytes]:
         ) from None
 
 
-def read_tar_members(archive: Path, names: Collection[str]) -> dict[str, bytes]:
-    """The content of the regular files with these names in an uncompressed tar archive; nothing is written to disk."""
+def read_tar_members(archive: Path, names: Collection[str] | None = None) -> dict[str, bytes]:
+    """The content of the regular files with these names (by default of all) in a tar archive, plain, .gz or .xz.
+
+    Nothing is written to disk.
+    """
     found: dict[str, bytes] = {}
     try:
-        with tarfile.open(archive, "r:") as opened:
+        with tarfile.open(archive, {".xz": "r:xz", ".gz": "r:gz"}.get(archive.suffix, "r:")) as opened:  # type: ignore[call-overload]
             for member in opened:
-                if member.name in names and member.isreg():
+                if (names is None or member.name in names) and member.isreg():
                     if member.size > MAX_MEMBER_BYTES:
                         message = f"'{member.name}' has {member.size:,} bytes, more than {MAX_MEMBER_BYTES:,}."
                         raise UserError(message, location=str(archive))
                     file = opened.extractfile(member)
                     assert file is not None  # it is a regular file
                     found[member.name] = file.read()
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError) as error:
         hint = "Delete it and download it again."
         raise UserError(f"This tar archive cannot be read: {error}.", location=str(archive), hint=hint) from None
     return found

@@ -240,6 +240,52 @@ IMAGE_CORPORA: dict[str, CatalogueEntry] = {
 }
 
 
+SOUND_CORPORA: dict[str, CatalogueEntry] = {
+    "fsdd": CatalogueEntry(
+        name="fsdd",
+        description="spoken English digits, 8,000 Hz; 2,500 recordings of 5 speakers",
+        license="CC BY-SA 4.0",
+        home="https://github.com/Jakobovski/free-spoken-digit-dataset",
+        columns=("sound", "digits"),
+        files=(
+            File(
+                "fsdd/recordings.tar.xz",
+                19_906_560,
+                "3cc8f59e4c7c9afb0089290f692cc5e23e5403b967aa9fd884c84e62d1f315ca",
+            ),
+        ),
+    ),
+    "audiomnist": CatalogueEntry(
+        name="audiomnist",
+        description="spoken English digits, resampled to 8,000 Hz; 3,680 recordings of 46 speakers",
+        license="MIT",
+        home="https://github.com/soerenab/AudioMNIST",
+        columns=("sound", "digits"),
+        files=(
+            File(
+                "audiomnist/recordings.tar",
+                16_322_560,
+                "3d77fae67263152d6228f5d09d225fbdd7665e553958907af7075d00ae4c0f8f",
+            ),
+        ),
+    ),
+    "audio-cmn": CatalogueEntry(
+        name="audio-cmn",
+        description="spoken Mandarin; 7,096 words by one speaker, 1,707 syllables by another",
+        license="CC BY-SA 3.0",
+        home="https://github.com/hugolpz/audio-cmn",
+        columns=("sound", "pinyin"),
+        files=tuple(
+            File(f"audio-cmn/{name}.tar", size, content_sha256)
+            for name, size, content_sha256 in (
+                ("words", 37_130_240, "490065d5a8c6ab4f49b5aa7ee1658791f9511d11445acfe7ccc035edcecb9824"),
+                ("syllables", 6_348_800, "faf38fabd7a2a95e46d070ae4984a51ad0f795009167d63eefc9c4b115ce353a"),
+            )
+        ),
+    ),
+}
+
+
 CATALOGUE: dict[str, CatalogueEntry] = {
     "multi30k": CatalogueEntry(
         name="multi30k",
@@ -362,6 +408,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
     **LABELED_CORPORA,
     **TAGGED_CORPORA,
     **IMAGE_CORPORA,
+    **SOUND_CORPORA,
 }
 """The pinned tatoeba and cmudict files are subsets of the public ones, which are larger and (tatoeba) are updated from
 time to time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from itertools import islice
@@ -22,8 +23,15 @@ from seq2see.data.readers.user_images import (
     caption_folders,
     find_caption_list,
 )
+from seq2see.data.readers.user_recordings import (
+    PATH_COLUMNS,
+    SOUND_SUFFIXES,
+    TEXT_COLUMNS,
+    UserRecordings,
+    has_sound_suffix,
+)
 
-UserData = UserPairs | UserImages | UserSeries | UserTaggedTexts | UserTexts
+UserData = UserPairs | UserImages | UserRecordings | UserSeries | UserTaggedTexts | UserTexts
 CONLL_SUFFIXES = {".conll", ".conllu"}
 KIND_NAMES = {
     "pairs": "pairs of texts",
@@ -34,13 +42,19 @@ KIND_NAMES = {
     "tagged": "tagged words",
     "texts": "running text",
     "series": "a series of numbers",
+    "recordings": "recordings with texts",
 }
 """The description of each kind of data."""
 
 
 def guess_data_kind(paths: Sequence[Path]) -> UserData:
-    """A folder is images or videos; tagged words have a suffix of their own; a .txt without tabs is running text."""
+    """A folder is images, videos or recordings; tagged words have a suffix of their own.
+
+    A .txt without tabs is running text.
+    """
     names, suffixes = tuple(map(str, paths)), {without_compression_suffix(path).suffix.lower() for path in paths}
+    if len(paths) == 1 and _has_recordings(paths[0]):
+        return UserRecordings(paths=names)
     if len(paths) == 1 and (image_kind := _image_kind(paths[0])):
         return image_kind(paths=names)
     if suffixes <= CONLL_SUFFIXES:
@@ -57,6 +71,20 @@ def guess_data_kind(paths: Sequence[Path]) -> UserData:
 def _has_columns(path: Path) -> bool:
     """Whether one of the first lines contains a tab."""
     return any("\t" in line.text for line in islice(read_lines(path, DataReport()), SAMPLE_LINES))
+
+
+def _has_recordings(path: Path) -> bool:
+    """Whether a folder contains recordings, or the columns of a list are recordings and texts."""
+    if path.is_dir():
+        return any(has_sound_suffix(Path(name)) for _, _, names in os.walk(path) for name in names)
+    if has_sound_suffix(path):
+        return True  # its reader raises the error that one recording is not a set of recordings
+    if without_compression_suffix(path).suffix.lower() not in TABLE_READERS:
+        return False
+    header, row = ([line.text.lower() for line in islice(read_lines(path, DataReport()), 2)] + ["", ""])[:2]
+    words = set(re.findall(r"\w+", header))
+    suffixes = set(re.findall(r"\.\w+", row))
+    return bool(words & set(PATH_COLUMNS) and words & set(TEXT_COLUMNS) and suffixes & SOUND_SUFFIXES)
 
 
 def _image_kind(path: Path) -> type[UserImages] | None:

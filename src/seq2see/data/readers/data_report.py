@@ -97,6 +97,19 @@ ISSUE_KINDS: dict[str, IssueKind] = {
         "error", "Move it into the folder of its class, or use a list of files with labels."
     ),
     "empty class": IssueKind("error", "Put images into the folder, or delete it."),
+    # Errors of one recording.
+    "corrupt recording": IssueKind("error", "Record, copy or download it again, or delete it."),
+    "not a recording": IssueKind("error", "Convert it to WAV (`ffmpeg -i FILE recording.wav`), or delete it."),
+    "unreadable recording": IssueKind("error", "Check the path and the permissions."),
+    "silent recording": IssueKind("error", "Record it again with the right microphone, or delete it."),
+    "recording too short": IssueKind("error", "Record at least 25 ms, or delete it."),
+    "recording too long": IssueKind("error", "Split it at pauses into recordings of at most a few minutes."),
+    "no recordings": IssueKind(
+        "error",
+        "Add recordings (.wav; .flac, .ogg and .mp3 with the extra audio): a folder whose folder names or file names "
+        "are the texts, or a list with the columns path and text.",
+        invalidates_file=True,
+    ),
     # Repairs, each done in one fixed way.
     "byte order mark": IssueKind("repair", "Nothing to do: it was removed from the start of the file."),
     "CRLF line endings": IssueKind("repair", "Nothing to do: the carriage return was removed."),
@@ -105,7 +118,9 @@ ISSUE_KINDS: dict[str, IssueKind] = {
         "repair", "Nothing to do: words with other characters than a-z ' - and . were skipped."
     ),
     "duplicate pronunciation": IssueKind("repair", "Nothing to do: the repetition was skipped."),
-    "ignored file": IssueKind("repair", "Nothing to do: hidden files and files without an image suffix were skipped."),
+    "ignored file": IssueKind(
+        "repair", "Nothing to do: hidden files and files without the suffix of an image or a recording were skipped."
+    ),
     "format mismatch": IssueKind("repair", "Nothing to do: it was decoded by its content, not by its suffix."),
     "EXIF rotation": IssueKind("repair", "Nothing to do: it was rotated as EXIF says."),
     "transparent image": IssueKind("repair", "Nothing to do: it was composited on white."),
@@ -114,6 +129,8 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "unlisted file": IssueKind("repair", "Nothing to do: files that are not in the list were skipped."),
     "16-bit image": IssueKind("repair", "Nothing to do: its gray was rounded to 8 bits."),
     "CMYK colors": IssueKind("repair", "Nothing to do: they were converted to red, green and blue."),
+    "several channels": IssueKind("repair", "Nothing to do: the channels were averaged."),
+    "other sampling rate": IssueKind("repair", "Nothing to do: it was converted to source.rate."),
     # Warnings: the data are used as they are, but may contain a mistake.
     "small image": IssueKind(
         "warning", "It was enlarged and has little detail; use a smaller source.image_size, or remove the image."
@@ -123,6 +140,14 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "conflicting labels": IssueKind("warning", "It was kept with both labels; correct the wrong one."),
     "too small to split": IssueKind("warning", "Add examples, or give files for validation and test."),
     "class missing in split": IssueKind("warning", "This class will not be evaluated; add images of it to the split."),
+    "lower sampling rate": IssueKind(
+        "warning", "It was converted to source.rate, but has no high frequencies; use a lower source.rate."
+    ),
+    "clipped recording": IssueKind("warning", "It is distorted because it was too loud; record it again, less loud."),
+    "quiet recording": IssueKind("warning", "Its loudest sample is below -40 dB; record it again, louder."),
+    "text too long": IssueKind("warning", "Check that this is the text of this recording."),
+    "duplicate recording": IssueKind("warning", "It was kept, and counts as often as it occurs."),
+    "recording in two splits": IssueKind("warning", "It was trained on: remove it from one of the two splits."),
     "symlink loop": IssueKind("warning", "A link leads back to a folder that contains it; it was not followed."),
     "mixed line endings": IssueKind(
         "warning", "The file was probably concatenated from two; check the line where they meet."
@@ -214,7 +239,7 @@ class DataReport:
 
     files: list[str] = field(default_factory=list)
     unit: str = "pairs"
-    """The name of a record: pairs, lines of running text, tagged sentences, images, or videos."""
+    """The name of a record: pairs, lines of running text, tagged sentences, images, videos, or recordings."""
     read: int = 0
     kept: int = 0
     skipped: int = 0
@@ -223,6 +248,8 @@ class DataReport:
     """Records with an error."""
     counts: Counter[str] = field(default_factory=Counter)
     issues: dict[str, list[Issue]] = field(default_factory=dict)
+    details: list[str] = field(default_factory=list)
+    """Lines about the data as a whole, such as the lengths of recordings."""
     _first_errors: list[Issue] = field(default_factory=list)  # the first error of each kind, in reading order
 
     def add_issue(
@@ -292,6 +319,7 @@ class DataReport:
         return {
             "files": self.files,
             "totals": {name: getattr(self, name) for name in ("read", "kept", "skipped", "rejected")},
+            "details": self.details,
             "issues": [
                 {
                     "kind": kind,
@@ -308,7 +336,7 @@ class DataReport:
     def to_lines(self, shown: int = MAX_PRINTED) -> list[str]:
         """Lines for a terminal: the totals, then the first issues of each kind."""
         parts = f"{self.kept:,} kept + {self.skipped:,} skipped + {self.rejected:,} rejected"
-        lines = [f"{self.read:,} {self.unit} read = {parts}"]
+        lines = [f"{self.read:,} {self.unit} read = {parts}", *self.details]
         for kind in self._by_severity():
             count, issues = self.counts[kind], self.issues[kind]
             location = issues[0].location

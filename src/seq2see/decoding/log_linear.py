@@ -1,0 +1,78 @@
+"""Models that decode together by a weighted sum of their log-probabilities: a product of experts.
+
+score(y) = Σ_k w_k log p_k(y). With a decoder (weight 0.7) and CTC (0.3) this is joint decoding (Watanabe et al. 2017,
+eq. 37), and with a language model it is shallow fusion (Gulcehre et al. 2015, eq. 6). Compare `ensemble.py`, which
+averages the probabilities of models of one kind: there one sure model is enough, here each model can veto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from seq2see.core.batch import Images, Sequences
+from seq2see.data.tokenizers.tokenizer import EOS, SPECIAL_TOKENS, UNK, Tokenizer
+from seq2see.decoding.engine import DecodingLoop, log_probabilities
+
+
+class LogLinearLoop(DecodingLoop):
+    """The loop for scores that are no log-probabilities: their sum over the tokens need not be 1."""
+
+    def score(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
+        """The weighted scores, as they are."""
+        return self.model.step(tokens, state)
+
+
+class LogLinear:
+    """Models with one vocabulary, and the weight of each."""
+
+    decoding_loop = LogLinearLoop
+
+    def __init__(self, members: Sequence[Any], weights: Sequence[float]):
+        self.members, self.weights = tuple(members), tuple(weights)
+
+    def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> tuple[Any, ...]:
+        """The state of each member."""
+        return tuple(member.start(source, rows, max_length) for member in self.members)
+
+    def step(
+        self, tokens: Int[Tensor, "row new"], state: tuple[Any, ...]
+    ) -> tuple[Float[Tensor, "row new vocab"], tuple[Any, ...]]:
+        """The weighted sum of the members' log-probabilities."""
+        scores, states = [], []
+        for member, weight, each in zip(self.members, self.weights, state, strict=True):
+            logits, after = member.step(tokens, each)
+            scores.append(weight * log_probabilities(logits))
+            states.append(after)
+        return torch.stack(scores).sum(0), tuple(states)
+
+
+class OtherVocabulary:
+    """A language model whose tokens have other ids, for decoding with the ids of another model.
+
+    A token that it does not have is its <unk>. It does not decide where an output ends: a model of running text has no
+    ends of sentences.
+    """
+
+    def __init__(self, model: Any, own: Tokenizer, ids: Tokenizer):
+        self.model = model
+        known = {token: index for index, token in enumerate(own.tokens(range(len(own))))}
+        specials = range(len(SPECIAL_TOKENS))
+        names = ids.tokens(range(len(ids)))
+        self.ids = torch.tensor([*specials, *(known.get(name, UNK) for name in names[len(SPECIAL_TOKENS) :])])
+
+    def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> Any:
+        """The state before the first token; the source is not used."""
+        return self.model.start(None, rows, max_length)
+
+    def step(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
+        """The log-probabilities of the next token, by the ids of the other model; that of <eos> is 0."""
+        ids = self.ids.to(tokens.device)
+        logits, state = self.model.step(ids[tokens], state)
+        scores = log_probabilities(logits)[..., ids]
+        scores[..., EOS] = 0
+        return scores, state

@@ -1,0 +1,163 @@
+"""Error rates of speech recognition, with intervals that resample speakers.
+
+The word error rate is the number of inserted, deleted and substituted words divided by the number of words of the
+references; the character error rate likewise. Recordings of one speaker are not independent: a voice that is hard to
+understand causes many errors. So the bootstrap draws speakers, with all of their recordings (Bisani & Ney 2004).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from seq2see.core.seeds import generator
+from seq2see.metrics.classification import check_same_length
+
+SAMPLES = 1000
+"""The number of resampled test sets."""
+SYLLABLE = re.compile(r"^[a-zü:]+[1-5]$")
+"""A toned syllable of pinyin: letters, and the number of the tone; 5 is the neutral tone."""
+
+
+@dataclass(frozen=True)
+class ErrorRate:
+    """An error rate in percent, and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    edits: int
+    symbols: int
+    groups: int
+    """The number of speakers that were resampled; without speakers, of recordings."""
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} % ({self.low:.2f} to {self.high:.2f})"
+
+
+def edit_counts(
+    outputs: Sequence[Sequence[Hashable]], references: Sequence[Sequence[Hashable]]
+) -> list[tuple[int, int]]:
+    """For each recording the number of edits, and of symbols in the reference."""
+    from rapidfuzz.distance import Levenshtein  # imported here: training does not need it
+
+    check_same_length(outputs, references)
+    rows = zip(outputs, references, strict=True)
+    return [(Levenshtein.distance(output, reference), len(reference)) for output, reference in rows]
+
+
+def error_rate(counts: Sequence[tuple[int, int]], speakers: Sequence[str] = (), *, seed: int = 1) -> ErrorRate:
+    """Edits divided by symbols; without speakers, each recording is resampled by itself."""
+    names: list[Hashable] = [*speakers] or [*range(len(counts))]
+    groups = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    sums = np.zeros((len(groups), 2), np.int64)
+    for name, each in zip(names, counts, strict=True):
+        sums[groups[name]] += each
+    draws = generator(seed, "bootstrap").multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=SAMPLES) @ sums
+    rates = 100 * draws[:, 0] / np.maximum(draws[:, 1], 1)
+    edits, symbols = (int(each) for each in sums.sum(0))
+    low, high = np.quantile(rates, [0.025, 0.975])
+    return ErrorRate(100 * edits / max(symbols, 1), float(low), float(high), edits, symbols, len(groups))
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text."""
+    return text.split()
+
+
+def characters_of(text: str) -> list[str]:
+    """The characters of a text, spaces included."""
+    return list(text)
+
+
+UNITS: dict[str, Callable[[str], list[str]]] = {"character": characters_of, "word": words_of}
+"""What errors are counted in."""
+
+
+def error_rates(
+    outputs: Sequence[str], references: Sequence[str], speakers: Sequence[str] = ()
+) -> dict[str, ErrorRate]:
+    """The character and the word error rate."""
+    return {
+        unit: error_rate(edit_counts([*map(split, outputs)], [*map(split, references)]), speakers)
+        for unit, split in UNITS.items()
+    }
+
+
+@dataclass(frozen=True)
+class ToneErrors:
+    """The errors of toned syllables: right letters with a wrong tone, and all others."""
+
+    syllables: int
+    edits: int
+    """All wrong syllables."""
+    tone_edits: int
+    """Those of them that are right without the tones."""
+
+    @property
+    def syllable_error_rate(self) -> float:
+        """All wrong syllables, in percent of those of the references."""
+        return 100 * self.edits / max(self.syllables, 1)
+
+    @property
+    def tone_error_rate(self) -> float:
+        """Syllables with right letters and a wrong tone, in percent."""
+        return 100 * self.tone_edits / max(self.syllables, 1)
+
+
+def is_toned(texts: Sequence[str]) -> bool:
+    """Whether these texts are syllables with tones.
+
+    >>> is_toned(["ni3 hao3", "ma5"]), is_toned(["hello"])
+    (True, False)
+    """
+    syllables = [syllable for text in texts for syllable in text.split()]
+    return bool(syllables) and all(SYLLABLE.match(syllable) for syllable in syllables)
+
+
+def tone_errors(outputs: Sequence[str], references: Sequence[str]) -> ToneErrors:
+    """Count the wrong syllables, and those that are right without their tones.
+
+    >>> tone_errors(["ni2 ha3"], ["ni3 hao3"])
+    ToneErrors(syllables=2, edits=2, tone_edits=1)
+    """
+    spoken, expected = [*map(words_of, outputs)], [*map(words_of, references)]
+    toned = edit_counts(spoken, expected)
+    toneless = edit_counts([*map(_without_tones, spoken)], [*map(_without_tones, expected)])
+    edits, syllables = (sum(column) for column in zip(*toned, strict=True))
+    return ToneErrors(syllables, edits, edits - sum(count for count, _ in toneless))
+
+
+def _without_tones(syllables: Sequence[str]) -> list[str]:
+    return [syllable.rstrip("12345") for syllable in syllables]
+
+
+@dataclass(frozen=True)
+class TimingErrors:
+    """How far the middle of each aligned letter is from the letter in the recording."""
+
+    letters: int
+    within: float
+    """The share of the letters whose middle lies within the letter, give or take the tolerance, in percent."""
+    seconds: float
+    """The mean distance of the middle from the letter, 0 inside it."""
+
+
+Interval = tuple[float, float]
+
+
+def timing_errors(aligned: Sequence[Interval], truth: Sequence[Interval], tolerance: float) -> TimingErrors:
+    """Compare the times of aligned letters with the true ones.
+
+    >>> timing_errors([(0.0, 0.2), (1.0, 1.2)], [(0.0, 0.3), (0.5, 0.8)], 0.0)
+    TimingErrors(letters=2, within=50.0, seconds=0.15)
+    """
+    middles = [(start + end) / 2 for start, end in aligned]
+    distances = [max(start - middle, middle - end, 0.0) for middle, (start, end) in zip(middles, truth, strict=True)]
+    if not distances:
+        return TimingErrors(0, 0.0, 0.0)
+    within = sum(distance <= tolerance for distance in distances)
+    return TimingErrors(len(distances), 100 * within / len(distances), round(float(np.mean(distances)), 9))

@@ -1,0 +1,53 @@
+"""The embedding of sound: two convolutions over the log-mel spectrogram make one vector of every four frames.
+
+After it, a recording is a sequence like any other, and encoders and decoders are those of text.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from seq2see.core.batch import Sequences
+from seq2see.layers.norms_and_dropout import Dropout, LayerNorm
+
+FRAMES_PER_VECTOR = 4
+"""Frames of the spectrogram for each vector: each of the two convolutions halves the time."""
+
+
+def vectors_of(frames: int) -> int:
+    """The number of vectors of a spectrogram with this number of frames; the last may be of fewer than four.
+
+    >>> [vectors_of(frames) for frames in (1, 4, 5, 8)]
+    [1, 1, 2, 2]
+    """
+    return -(-frames // FRAMES_PER_VECTOR)
+
+
+class SoundEmbedding(nn.Module):
+    """x = norm(W [two convolutions over time and frequency] + b) + position encoding.
+
+    Each convolution has a kernel of 3 x 3 and stride 2 in both directions (Dong, Xu & Xu 2018, "Speech-Transformer",
+    section 3.2). A convolution over frequency finds a pattern at any pitch. The norm is not in the paper: it gives the
+    vectors the scale of the position encodings.
+    """
+
+    def __init__(self, bands: int, channels: int, width: int, positions: nn.Module, dropout: float):
+        super().__init__()
+        self.first = nn.Conv2d(1, channels, 3, stride=2, padding=1)
+        self.second = nn.Conv2d(channels, channels, 3, stride=2, padding=1)
+        self.project, self.norm = nn.Linear(channels * vectors_of(bands), width), LayerNorm(width)
+        self.positions, self.dropout = positions, Dropout(dropout)
+
+    def forward(self, spectrogram: Sequences) -> Sequences:
+        """One vector for every four frames."""
+        values, lengths = spectrogram.values[:, None], spectrogram.lengths  # (row, channel, time, frequency)
+        for convolution in (self.first, self.second):
+            # A kernel reaches past the end of a row, where padding must be zero, as past the edge of the tensor.
+            valid = torch.arange(values.size(2), device=values.device) < lengths[:, None]
+            values = convolution(torch.where(valid[:, None, :, None], values, 0)).relu()
+            lengths = (lengths + 1).div(2, rounding_mode="floor")
+        vectors = Sequences(self.project(values.transpose(1, 2).flatten(2)), lengths)
+        times = torch.arange(vectors.values.size(1), device=vectors.values.device)[None]
+        values = self.norm(vectors.values, vectors.valid) + self.positions(times)
+        return Sequences(self.dropout(values), vectors.lengths)
