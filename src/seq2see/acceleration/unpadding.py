@@ -1,7 +1,7 @@
 """The memory layout of rows of different length in a stack: padded rows, or one line without padding.
 
 All layers of a Transformer but attention process each token by itself. So the tokens of a whole batch can be
-concatenated to one line without padding, and no time is spent on padding. Only attention needs rows: `pad` restores
+concatenated to one long row without padding, and no time is spent on padding. Only attention needs rows: `pad` restores
 them, and `unpad` concatenates them again. On a GPU the rows stay padded: a shape that depends on the lengths would need
 a synchronization of CPU and GPU.
 
@@ -41,7 +41,7 @@ class PaddedLayout:
 
 
 class UnpaddedLayout(PaddedLayout):
-    """The valid vectors of all rows, concatenated to one line; only attention works on padded rows."""
+    """The valid vectors of all rows, concatenated to one long row; only attention works on padded rows."""
 
     def __init__(self, sequences: Sequences):
         self.shape = sequences.values.shape[:2]
@@ -57,7 +57,7 @@ class UnpaddedLayout(PaddedLayout):
         return rows.index_copy(0, self.indices, vectors[0]).unflatten(0, self.shape)
 
     def unpad(self, rows: PaddedVectors) -> UnpaddedVectors:
-        """The valid vectors of all rows on one line."""
+        """The valid vectors of all rows as one long row."""
         return rows.flatten(0, 1).index_select(0, self.indices)[None]
 
 

@@ -46,7 +46,7 @@ def stop_when_unbeatable(
 def stop_when_full(
     worst_score: Float[Tensor, "input"], best_attainable_score: Float[Tensor, "input"]
 ) -> Bool[Tensor, "input"]:
-    """Stop as soon as `width` hypotheses are finished: faster, and the rule behind most published results."""
+    """Stop as soon as `width` hypotheses are finished: faster, and the rule of most published results."""
     return (worst_score > -torch.inf) | (best_attainable_score == -torch.inf)
 
 

@@ -1,7 +1,7 @@
 """The training loop. All tasks share this one.
 
 `train` is the loop, `Trainer.enqueue` is one optimizer step, and after it come the parts of that step in the order in
-which they run. A task brings an objective, an embedding and a head, but no loop. Everything periodic (evaluation,
+which they run. A task defines an objective, an embedding and a head, but no loop. Everything periodic (evaluation,
 samples) is a callback that the caller passes in, so this package imports neither decoding nor metrics. The loop is
 plain: `acceleration/trainer.py` overrides the parts of a step that have a faster form.
 
