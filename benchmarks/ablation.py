@@ -5,13 +5,14 @@ python benchmarks/ablation.py gpu     that of a GPU
 
 A cell is a model with a batch: the cells of `train_cpu.py`, `vit_cpu.py`, `train_gpu.py`, `gpt2_gpu.py` and
 `vit_gpu.py`, and a language model with rotary positions and gates. The entries are those of the table in
-`seq2see/acceleration/swaps.py`. For each cell there is one trainer with everything, one without each entry, and the
-definition alone. All of them take turns in short rounds, so that background load affects all equally; the number is
-the median over rounds of time without the entry divided by time with everything, minus 1, in percent.
+`seq2see/acceleration/swaps.py`. For each cell there is a trainer with everything, one without each entry, and the
+definition alone. Each of the others takes turns with the first in short rounds, so that background load affects both;
+the number is the median over rounds of time without the entry divided by time with everything, minus 1, in percent.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import statistics
 import sys
@@ -31,9 +32,8 @@ import vit_cpu
 from seq2see.acceleration.swaps import PARTS, SWAPS, Conditions, accelerate, parts_for, restore
 from seq2see.acceleration.trainer import AcceleratedTrainer, training_conditions
 from seq2see.core.batch import Batch, Sequences
-from seq2see.core.devices import describe_machine
+from seq2see.core.devices import describe_machine, plain_class
 from seq2see.core.files import write_json
-from seq2see.core.plain_class import plain_class
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
@@ -42,8 +42,8 @@ from seq2see.training.objectives import Classification, NextToken, Objective
 from seq2see.training.settings import Training
 
 RESULTS = Path(__file__).parent / "results" / "ablation.json"
-ROUNDS = {"cpu": 11, "cuda": 15}
-STEPS = {"cpu": 1, "cuda": 20}
+ROUNDS = {"cpu": 11, "cuda": 7}
+STEPS = {"cpu": 1, "cuda": 10}
 EVERYTHING, DEFINITION = "", "all of them (the definition)"
 """The trainer with every fast form, and the name of the row without any."""
 LLAMA = TransformerSettings(
@@ -116,23 +116,34 @@ def measure(cell: Cell, precision: Any, device: torch.device) -> dict[str, float
     """For each entry, the percentage by which a step is slower without it."""
     create, objective, batch = cell
     settings = Training(precision=precision, max_grad_norm=1.0, steps=100_000, learning_rate=1e-4)
-    names = [EVERYTHING, *entries_of(create(), training_conditions(settings, device)), DEFINITION]
-    trainers: dict[str, Trainer] = {
-        name: AcceleratedTrainer(create(), objective, settings, device, without=[name] if name else [])
-        for name in names
-        if name != DEFINITION
-    }
-    trainers[DEFINITION] = Trainer(create(), objective, settings, device)
-    batch = batch.to(device)
-    seconds: dict[str, list[float]] = {name: [] for name in names}
-    for number in range(ROUNDS[device.type] + 1):
-        for name in names:
-            elapsed = seconds_of(trainers[name], batch, STEPS[device.type])
-            if number:  # the first round warms up
-                seconds[name].append(elapsed)
-    return {
-        name: round(100 * statistics.median(map(ratio, seconds[name], seconds[EVERYTHING])), 1) for name in names[1:]
-    }
+    batch, steps = batch.to(device), STEPS[device.type]
+
+    def trainer_without(name: str) -> Trainer:
+        if name == DEFINITION:
+            trainer = Trainer(create(), objective, settings, device)
+        else:
+            trainer = AcceleratedTrainer(create(), objective, settings, device, without=[name] if name else [])
+        seconds_of(trainer, batch, steps)  # warm-up
+        return trainer
+
+    everything, cells = trainer_without(EVERYTHING), {}
+    for name in [*entries_of(create(), training_conditions(settings, device)), DEFINITION]:
+        trainer = trainer_without(name)
+        rounds = [
+            (seconds_of(everything, batch, steps), seconds_of(trainer, batch, steps))
+            for _ in range(ROUNDS[device.type])
+        ]
+        cells[name] = round(100 * statistics.median(ratio(without, all_parts) for all_parts, without in rounds), 1)
+        del trainer
+        free_memory(device)
+    return cells
+
+
+def free_memory(device: torch.device) -> None:
+    """Free what trainers with CUDA graphs hold: they refer to themselves."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def ratio(without: float, everything: float) -> float:
@@ -171,6 +182,7 @@ def main(arguments: Sequence[str]) -> None:
             title = f"{name}, {precision}"
             columns[title] = measure(cell, precision, device)
             print(title, columns[title], flush=True)
+            free_memory(device)
     keys = [{"key": title, "digits": 1, "sign": True} for title in (*columns, "best")]
     part = {"rows": table(columns), "columns": [{"key": "name", "title": "without"}, *keys]}
     about = {"command": f"python benchmarks/ablation.py {arguments[0]}", "environment": describe_machine()}

@@ -35,8 +35,7 @@ from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.hypotheses import Average
-from seq2see.decoding.samplers import GreedySampler
+from seq2see.decoding.samplers import Average, GreedySampler
 
 ROUNDS, NEW, TIMES, VOCABULARY = 7, 24, 24, 2000
 CASES = [(1, 1), (1, 4), (32, 1), (32, 4)]

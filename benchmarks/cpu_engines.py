@@ -93,8 +93,7 @@ def hugging_face(folder: Path, precision: str, layout: WorkerLayout) -> Engine:
 def seq2see(folder: Path, precision: str, layout: WorkerLayout) -> Engine:
     """seq2see's decoding loop with the fastest optimized copy of the model."""
     from seq2see.acceleration.inference import optimize_for_inference
-    from seq2see.decoding.engine import decode
-    from seq2see.decoding.settings import Decoding, make_limits, make_sampler
+    from seq2see.decoding.engine import Decoding, decode, make_limits, make_sampler
     from seq2see.runs.load import read_model
 
     optimized = optimize_for_inference(

@@ -157,7 +157,7 @@ def precision_cost(name: str) -> list[dict[str, Any]]:
     """The scores of a trained run on its test set, decoded in each precision."""
     from seq2see.runs.load import load
     from seq2see.runs.run_folder import find_run
-    from seq2see.tasks.registry import task_of
+    from seq2see.tasks.task import task_of
     from seq2see.tasks.text_scores import score_outputs
 
     model, chosen = load(name), find_run(name).recipe()

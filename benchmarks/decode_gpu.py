@@ -25,16 +25,14 @@ from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.data.tokenizers.tokenizer import EOS, WordLevel, train_tokenizer
 from seq2see.decoding.beam import BeamSampler, stop_when_full
-from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.hypotheses import Average
-from seq2see.decoding.samplers import GreedySampler
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding, Limits, decode
+from seq2see.decoding.samplers import Average, GreedySampler
 from seq2see.interop.hugging_face_seq2seq import write_seq2seq
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 RESULTS = Path(__file__).parent / "results" / "decode_gpu.json"
 VOCABULARY, TIMES, NEW = 32_000, 32, 32

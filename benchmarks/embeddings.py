@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2see.api import resolve
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json, write_text
 from seq2see.data.generated.pocket.pocket_corpus import PocketTense
@@ -26,13 +25,12 @@ from seq2see.data.tokenizers.tokenizer import WordLevel
 from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.models.convolutional import TextCNNSettings
 from seq2see.models.settings import TokenEmbeddingSettings
-from seq2see.recipes.registry import recipe
+from seq2see.recipes.registry import recipe, resolve
 from seq2see.runs.load import open_model, read_model
 from seq2see.runs.prepare import prepare
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import batches, new_trainer, train_recipe
-from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.model_folder import ModelConfig, Recipe, StoredModel
 
 RESULTS = Path(__file__).parent / "results" / "embeddings.json"
 SIZES, SEEDS = (100, 400), (1, 2, 3)

@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from seq2see.api import resolve
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
+from seq2see.recipes.registry import resolve
 from seq2see.runs.load import load
 from seq2see.runs.terminal import Terminal
 from seq2see.runs.train import train_recipe

@@ -30,16 +30,15 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.data.tokenizers.tokenizer import WordLevel, train_tokenizer
-from seq2see.decoding.engine import Limits, decode
+from seq2see.decoding.engine import Decoding, Limits, decode
 from seq2see.decoding.samplers import GreedySampler
-from seq2see.decoding.settings import Decoding
 from seq2see.interop.hugging_face_causal import write_causal
 from seq2see.models.build import fresh_model
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 from seq2see.training.objectives import NextToken
 
 RESULTS = Path(__file__).parent / "results" / "gpt2_gpu.json"

@@ -45,13 +45,12 @@ from seq2see.acceleration.support import side_stream
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.decoding.engine import log_probabilities, suppress_special_tokens
-from seq2see.decoding.hypotheses import History
-from seq2see.decoding.samplers import GreedySampler
+from seq2see.decoding.samplers import GreedySampler, History
 from seq2see.layers.attention import KeyValueCache, merge_heads, split_heads
 from seq2see.layers.feed_forward import ACTIVATIONS
 from seq2see.layers.masks import cache_mask
 from seq2see.layers.positions import SinusoidalPositions
-from seq2see.models.token_embeddings import TokenEmbedding
+from seq2see.models.embeddings_and_heads import TokenEmbedding
 from seq2see.training.optimizers import AdamW
 
 RESULTS = Path(__file__).parent / "results" / "kernels_gpu.json"

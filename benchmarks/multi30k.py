@@ -21,7 +21,7 @@ from rows import run_command_or_collect
 from seq2see.core.files import write_json
 from seq2see.metrics.bleu import corpus_bleu_tokenized
 from seq2see.recipes.registry import recipe
-from seq2see.tasks.registry import task_of
+from seq2see.tasks.task import task_of
 
 RESULTS = Path(__file__).parent / "results" / "multi30k.json"
 COMMAND = "python benchmarks/multi30k.py"

@@ -30,9 +30,9 @@ from seq2see.data.windows import TextDataset, split_lines
 from seq2see.metrics.zipf import zipf_slope
 from seq2see.models.ngram_lm import MAX_ORDER
 from seq2see.recipes.registry import recipe
+from seq2see.tasks.model_folder import Recipe
 from seq2see.tasks.ngram import frequencies, ngram_loss, ngram_model
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import task_of
+from seq2see.tasks.task import task_of
 from seq2see.training.ngram_smoothing import SMOOTHINGS
 
 RESULTS = Path(__file__).parent / "results" / "ngrams.json"

@@ -16,17 +16,15 @@ from torch import Tensor
 from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, WordLevel, train_tokenizer
-from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.hypotheses import History
-from seq2see.decoding.samplers import GreedySampler
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding, Limits, decode
+from seq2see.decoding.samplers import GreedySampler, History
 from seq2see.models.build import fresh_model
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.recipes.registry import recipe
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers, write_model
-from seq2see.tasks.registry import pretrained_task, task_of
+from seq2see.tasks.task import pretrained_task, task_of
 
 MAX_NEW_TOKENS, MEAN_LENGTH = 64, 25
 """The maximum and the mean number of tokens of an output."""

@@ -15,19 +15,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from seq2see.api import resolve
 from seq2see.core.devices import describe_machine
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
+from seq2see.recipes.registry import resolve
 from seq2see.runs.evaluate import evaluate, test_size
 from seq2see.runs.load import load
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.terminal import Terminal
 from seq2see.runs.train import count_weights, train_recipe
+from seq2see.tasks.generative import evaluate_teacher_forced
 from seq2see.tasks.model import Model
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import task_of
-from seq2see.tasks.teacher_forcing import evaluate_teacher_forced
+from seq2see.tasks.model_folder import Recipe
+from seq2see.tasks.task import task_of
 from seq2see.tasks.text_scores import score_outputs
 from seq2see.training.loop import read_metrics
 

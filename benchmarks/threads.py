@@ -56,7 +56,7 @@ def time_decoding(shape: str, count: int, configuration: str) -> float:
 
     from seq2see.acceleration.swaps import Conditions, accelerate
     from seq2see.core.worker_pool import ThreadLayout, WorkerPool
-    from seq2see.decoding.settings import Decoding
+    from seq2see.decoding.engine import Decoding
     from seq2see.runs.load import TorchEngine
     from seq2see.tasks.model import GenerationRequest
 

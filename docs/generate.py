@@ -20,8 +20,8 @@ from pydantic_core import PydanticUndefined
 
 from seq2see.core.settings import Settings, choices, descriptions, walk
 from seq2see.recipes.registry import RECIPES
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import task_named
+from seq2see.tasks.model_folder import Recipe
+from seq2see.tasks.task import task_named
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent

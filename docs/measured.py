@@ -202,7 +202,7 @@ def stale_images() -> list[Path]:
 
 def draw_images(paths: Sequence[Path]) -> None:
     """Draw these images again. The bytes depend on fonts and versions, so an image stores a fingerprint of its data."""
-    from seq2see.inspection.result_plots import draw_lengths
+    from seq2see.inspection.plotting import draw_lengths
 
     for name, file in IMAGES.items():
         table = results_of(name)

@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from seq2see.api import resolve
 from seq2see.core.settings import walk
-from seq2see.recipes.registry import recipe
+from seq2see.recipes.registry import recipe, resolve
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.train import train_recipe
 

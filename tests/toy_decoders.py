@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from seq2see.core.batch import Sequences
-from seq2see.decoding.hypotheses import History
+from seq2see.decoding.samplers import History
 
 VOCAB = 6  # <pad> <bos> <eos> and three words
 BOS, EOS, WORDS = 1, 2, (3, 4, 5)

@@ -24,8 +24,7 @@ from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.settings import ModelSettings, Text
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.encoder_only import EncoderOnlyTask, TaskResult
-from seq2see.tasks.model_folder import StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe, TextEncoder
+from seq2see.tasks.model_folder import Recipe, StoredModel, TextEncoder, Tokenizers
 from seq2see.tasks.task import EncodedInput, EvaluatedRow, Evaluation, Splits
 from seq2see.training.optimizers import Constant
 from seq2see.training.scheduled_sampling import TeacherForcing

@@ -22,7 +22,7 @@ _PUBLIC = {
     "UserError": "seq2see.core.errors",
     "register_encoder": "seq2see.models.build",
     "register_metric": "seq2see.tasks.text_scores",
-    "register_task": "seq2see.tasks.registry",
+    "register_task": "seq2see.tasks.task",
     "register_tokenizer": "seq2see.data.tokenizers.tokenizer",
 }
 __all__ = [

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2see.core.errors import UserError, missing_file
-from seq2see.recipes.registry import recipe
-from seq2see.runs.callbacks import ProgressListener
-from seq2see.runs.prepare import ENCODER_PREFIXES, check_pretrained, with_pretrained_encoder
+from seq2see.core.errors import UserError
+from seq2see.recipes.registry import recipe, resolve
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, find_run
 from seq2see.runs.terminal import Terminal
-from seq2see.runs.train import train_recipe
+from seq2see.runs.train import ProgressListener, train_recipe
 from seq2see.tasks.model import Model
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import task_of
+from seq2see.tasks.model_folder import Recipe
+from seq2see.tasks.task import task_of
 
 Data = str | Path | Sequence[str | Path]
 
@@ -64,35 +62,6 @@ def train(
             run = train_recipe(resolved, folder, terminal)
     write_report(run)
     return Run(run.path)
-
-
-def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapping[str, Any]) -> Recipe:
-    """The recipe with the given name, data files and changed settings."""
-    base = name if isinstance(name, Recipe) else recipe(name)
-    if data:
-        base = task_of(base).with_data(base, tuple(map(str, data)))
-    if changes.get("pretrained"):
-        base = with_pretrained_encoder(base.with_(pretrained=changes["pretrained"]))
-        changes = {path: value for path, value in changes.items() if path != "pretrained"}
-    base = base.with_(**changes)
-    if any(path.startswith(ENCODER_PREFIXES) for path in changes):
-        check_pretrained(base)
-    corpus = base.slot("corpus")
-    if "paths" in type(corpus).model_fields:
-        base = base.model_copy(update={"corpus": _with_absolute_paths(corpus)})
-    return base
-
-
-def _with_absolute_paths(corpus: Any) -> Any:
-    """The corpus with absolute paths, so that the stored recipe can be trained from any folder."""
-    absolute = {}
-    for name in ("paths", "valid", "test"):
-        paths = [Path(path) for path in getattr(corpus, name)]
-        for path in paths:
-            if not path.exists():
-                raise missing_file(path)
-        absolute[name] = tuple(str(path.absolute()) for path in paths)
-    return corpus.model_copy(update=absolute)
 
 
 def recipe_of(name: str) -> Recipe:

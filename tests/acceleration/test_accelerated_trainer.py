@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from seq2see.acceleration import trainer as acceleration_trainer
-from seq2see.acceleration.trainer import AcceleratedTrainer
-from seq2see.core.plain_class import plain_class
-from seq2see.training.averaging import ExponentialMovingAverage
+from seq2see.acceleration.trainer import AcceleratedTrainer, can_be_captured
+from seq2see.core.devices import plain_class
 from seq2see.training.loop import Trainer
-from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import SGD, Adam, Constant
+from seq2see.training.objectives import Classification, NextToken, NextValue
+from seq2see.training.optimizers import SGD, Adam, Constant, ExponentialMovingAverage
+from seq2see.training.scheduled_sampling import ScheduledSampling
 from seq2see.training.settings import Training
 from tiny_models import FAMILIES, pairs, perturbed_model
 
@@ -101,3 +101,12 @@ def norm_of(monkeypatch: pytest.MonkeyPatch, gradients: list[torch.Tensor]) -> t
     """The norm that a trainer computes for these gradients."""
     monkeypatch.setattr(acceleration_trainer, "gradients_of", lambda weights: gradients)
     return trainer().total_grad_norm()
+
+
+def test_a_step_is_captured_if_its_objective_is_known_to_read_no_number():
+    class OwnObjective(NextToken):
+        """An objective from outside, which may read numbers."""
+
+    assert all(map(can_be_captured, [NextToken(), Classification(), NextValue()]))
+    assert not can_be_captured(NextToken(feeding=ScheduledSampling()))
+    assert not can_be_captured(OwnObjective())

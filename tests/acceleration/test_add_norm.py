@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads
-from seq2see.acceleration.stacks import bias_of, link_residuals
+from seq2see.acceleration.layers import bias_of, link_residuals
 from seq2see.acceleration.swaps import Conditions, accelerate
-from seq2see.layers.norms import LayerNorm, RMSNorm
-from seq2see.layers.residual import PostNorm, PreNorm
+from seq2see.layers.norms_and_dropout import LayerNorm, PostNorm, PreNorm, RMSNorm
 
 pytestmark = pytest.mark.triton
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -26,7 +25,7 @@ SHAPES = [(2, 3, 16), (3, 5, 24), (1, 1030, 8), (2, 300, 512), (1, 3, 1100)]
 def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few programs, because the interpreter runs them one after another."""
     if DEVICE == "cpu":
-        monkeypatch.setattr("seq2see.acceleration.add_norm_kernels.PROGRAMS", 4)
+        monkeypatch.setattr("seq2see.acceleration.add_norm.PROGRAMS", 4)
 
 
 def random_case(norm_class: type[nn.Module], shape: tuple[int, ...]) -> tuple[nn.Module, list[Tensor]]:
@@ -112,7 +111,7 @@ def accelerated_stack(
 ) -> tuple[Stack, AsyncWeightGrads]:
     """A stack with the fast classes of bf16 training, which run here in float32 while gradients are asynchronous."""
     stack, async_grads = Stack(residual_class).to(DEVICE), AsyncWeightGrads(torch.device(DEVICE), kernels=True)
-    monkeypatch.setattr("seq2see.acceleration.stacks.can_use_kernels", lambda vectors: async_grads.active)
+    monkeypatch.setattr("seq2see.acceleration.layers.can_use_kernels", lambda vectors: async_grads.active)
     accelerate(stack, Conditions("cuda", True, "bf16", kernels=True), async_grads)
     return stack, async_grads
 

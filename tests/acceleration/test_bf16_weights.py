@@ -10,7 +10,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from seq2see.acceleration.bf16_weights import Bf16Weights
-from seq2see.models.heads import TiedHead
+from seq2see.models.embeddings_and_heads import TiedHead
 
 
 class Tied(nn.Module):

@@ -16,10 +16,9 @@ from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.loop import NonFinite
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import SGD, Adam, Muon
+from seq2see.training.optimizers import SGD, Adam, ExponentialMovingAverage, Muon
 from seq2see.training.settings import Training
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from seq2see.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
-from seq2see.models.token_embeddings import TokenEmbedding, UnscaledTokenEmbedding
+from seq2see.models.embeddings_and_heads import TokenEmbedding, UnscaledTokenEmbedding
 
 pytestmark = pytest.mark.triton
 

@@ -11,8 +11,7 @@ from seq2see.acceleration.inference import optimize_for_inference
 from seq2see.core.batch import Sequences
 from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode, stream
-from seq2see.decoding.hypotheses import GNMT, Average
-from seq2see.decoding.samplers import GreedySampler, RandomSampler
+from seq2see.decoding.samplers import GNMT, Average, GreedySampler, RandomSampler
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings

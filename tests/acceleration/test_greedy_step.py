@@ -14,8 +14,7 @@ from seq2see.acceleration.graphed_decoding import GraphedHistory
 from seq2see.data.tokenizers.tokenizer import EOS
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import log_probabilities, suppress_special_tokens
-from seq2see.decoding.hypotheses import History
-from seq2see.decoding.samplers import GreedySampler, RandomSampler
+from seq2see.decoding.samplers import GreedySampler, History, RandomSampler
 
 needs_triton = pytest.mark.triton
 

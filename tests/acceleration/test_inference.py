@@ -112,7 +112,7 @@ def test_int8_on_a_gpu_is_an_error_with_a_hint(meta_model):
 
 def test_every_precision_of_the_settings_has_packers():
     from seq2see.acceleration.packed_weights import PACKERS
-    from seq2see.decoding.settings import Decoding
+    from seq2see.decoding.engine import Decoding
 
     for precision in PACKERS:
         assert Decoding(max_new_tokens=3, precision=precision).precision == precision

@@ -20,7 +20,7 @@ from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.samplers import GreedySampler
 from seq2see.models.build import fresh_model
-from seq2see.models.heads import TiedHead
+from seq2see.models.embeddings_and_heads import TiedHead
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings

@@ -15,7 +15,7 @@ from seq2see.acceleration.inference import with_fast_search
 from seq2see.acceleration.native_beam import native_add_finished, native_beam_step
 from seq2see.decoding.beam import BeamHypotheses, BeamSampler, BeamSearch, stop_when_full, stop_when_unbeatable
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.hypotheses import Average, History, NoPenalty
+from seq2see.decoding.samplers import Average, History, NoPenalty
 from toy_decoders import EOS, HistoryModel, random_source
 
 INFINITY = float("inf")

@@ -122,14 +122,33 @@ def test_gpt_continues_a_prefix_with_the_same_tokens():
     assert [row[0].tokens for row in actual] == [row[0].tokens for row in expected]
 
 
-@pytest.mark.parametrize("rows, new, is_fused", [(4, 1, True), (5, 1, False), (2, 2, False)])
-def test_larger_batches_and_several_tokens_use_the_model(rows, new, is_fused, monkeypatch):
+@pytest.mark.parametrize("rows, new, is_fused", [(4, 1, True), (5, 1, True), (2, 2, False)])
+def test_several_tokens_use_the_model(rows, new, is_fused, monkeypatch):
     model, source = on_device(tiny_model("transformer, pre-norm")), sources([3] * rows).to(DEVICE)
     optimized_model, step, shapes = small_batch_model_of(model), model.step, []
     monkeypatch.setattr(model, "step", lambda tokens, state: shapes.append(tokens.shape) or step(tokens, state))
     with torch.inference_mode():
         optimized_model.step(torch.full((rows, new), 5, device=DEVICE), optimized_model.start(source, rows, 4))
     assert shapes == ([] if is_fused else [(rows, new)])
+
+
+@pytest.mark.parametrize("name", SUPPORTED)
+def test_one_token_of_many_rows_without_the_kernels_for_few(name, monkeypatch):
+    from seq2see.acceleration import small_batch
+
+    calls, lengths = [], [4, 2, 5, 1, 3, 5]
+    monkeypatch.setattr(small_batch, "fused_linear", lambda *inputs: calls.append(inputs))
+    for (plain, optimized), states in read_both(tiny_model(name), sources(lengths, seed=3), 6, [1, 1, 2, 1]):
+        torch.testing.assert_close(optimized, plain, rtol=0, atol=TOLERANCE)
+        for one, other in zip(*map(tensors_of, states), strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=TOLERANCE)
+    assert not calls
+
+
+@pytest.mark.parametrize("name", GPTS)
+def test_one_token_of_gpt_with_many_rows(name):
+    for (plain, optimized), _ in read_both(perturbed_model(GPTS[name]), None, 5, [1, 3, 1]):
+        torch.testing.assert_close(optimized, plain, rtol=1e-6, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)

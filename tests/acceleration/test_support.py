@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+
 import pytest
+import torch
 
 from seq2see.acceleration import support
 
@@ -24,3 +28,18 @@ def test_kernels_need_triton_and_a_compiler(monkeypatch, compilers, environment,
     assert support.has_triton(environment) == expected
     monkeypatch.setattr(support, "find_spec", lambda name: None)
     assert not support.has_triton(environment)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_no_garbage_is_collected_during_a_capture(monkeypatch, fails):
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph, pool: contextlib.nullcontext())
+    with contextlib.suppress(KeyError), support.captured_in(None, None):
+        assert not gc.isenabled()
+        if fails:
+            raise KeyError
+    assert gc.isenabled()
+    gc.disable()
+    with support.captured_in(None, None):
+        pass
+    assert not gc.isenabled()
+    gc.enable()

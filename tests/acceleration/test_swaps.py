@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
-from seq2see.acceleration.layers import ChannelsLastConv2d, FastDropout
-from seq2see.acceleration.stacks import FusedPreNorm, PrecomputedLayerNorm
+from seq2see.acceleration.layers import ChannelsLastConv2d, FastDropout, FusedPreNorm, PrecomputedLayerNorm
 from seq2see.acceleration.swaps import PARTS, SWAPS, Conditions, accelerate, accelerated, describe, parts_for, restore
 from seq2see.acceleration.trainer import AcceleratedTrainer, training_conditions
 from seq2see.core.batch import WordSequences
-from seq2see.core.plain_class import plain_class
-from seq2see.layers.dropout import Dropout
+from seq2see.core.devices import plain_class
+from seq2see.layers.norms_and_dropout import Dropout
 from seq2see.layers.resnet import ConvolutionalStem
 from seq2see.models.subword_ngrams import NgramEmbedding
 from seq2see.training.objectives import NextToken
@@ -30,8 +30,8 @@ BATCH = pairs([3, 5, 2])
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def model(name: str = "transformer, pre-norm") -> nn.Module:
-    return perturbed_model(FAMILIES[name])
+def model(name: str = "transformer, pre-norm", **changes: Any) -> nn.Module:
+    return perturbed_model(FAMILIES[name].with_(**changes))
 
 
 def fast_modules(module: nn.Module) -> dict[str, str]:
@@ -60,12 +60,12 @@ def test_which_layers_are_fast_depends_on_the_conditions():
     }
     dropout = {"Dropout": "FastDropout", "DropPath": "FastDropPath"}
     fused = {"PreNorm": "FusedPreNorm", "LayerNorm": "PrecomputedLayerNorm", "FeedForward": "FusedFeedForward"}
-    assert fast_modules(accelerate(model(), PREDICTION)) == attention
-    assert fast_modules(accelerate(model(), TRAINING)) == attention | dropout
-    assert fast_modules(accelerate(model(), GPU)) == attention | dropout | fused
+    assert fast_modules(accelerate(model(**{"encoder.drop_path": 0.1}), PREDICTION)) == attention
+    assert fast_modules(accelerate(model(**{"encoder.drop_path": 0.1}), TRAINING)) == attention | dropout
+    assert fast_modules(accelerate(model(**{"encoder.drop_path": 0.1}), GPU)) == attention | dropout | fused
     for less in (Conditions("cuda", True, "float32", True), Conditions("cuda", True, "bf16", False)):
-        assert fast_modules(accelerate(model(), less)) == attention | dropout
-    assert not fast_modules(model())
+        assert fast_modules(accelerate(model(**{"encoder.drop_path": 0.1}), less)) == attention | dropout
+    assert not fast_modules(model(**{"encoder.drop_path": 0.1}))
 
 
 def test_which_other_parts_are_fast_depends_on_the_conditions():

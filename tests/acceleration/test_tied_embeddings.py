@@ -23,13 +23,12 @@ from seq2see.acceleration.swaps import Conditions, accelerate
 from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import Batch, Sequences
 from seq2see.models.build import fresh_model
-from seq2see.models.heads import MaskedLMHead, SuppressTokensHead, TiedHead, UntiedHead
+from seq2see.models.embeddings_and_heads import MaskedLMHead, SuppressTokensHead, TiedHead, UntiedHead
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.checkpoints import resume, save_trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import AdamW, Constant
+from seq2see.training.optimizers import AdamW, Constant, ExponentialMovingAverage
 from seq2see.training.settings import Training
 
 WORDS, WIDTH = 24, 16

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2see.acceleration.topk import blockwise_argmax, blockwise_topk, strided_topk
+from seq2see.acceleration.fast_search import blockwise_argmax, blockwise_topk, strided_topk
 from seq2see.decoding.samplers import stable_topk
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from seq2see.acceleration.unpadding import PaddedLayout, UnpaddedLayout, choose_layout
+from seq2see.acceleration.attention import PaddedLayout, UnpaddedLayout, choose_layout
 from seq2see.core.batch import Sequences
 
 ROWS = Sequences(torch.arange(1.0, 7).view(2, 3, 1), torch.tensor([3, 1]))  # the last two numbers are padding

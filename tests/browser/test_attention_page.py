@@ -10,7 +10,7 @@ import pytest
 from page_data import link_state, view_data, wait_until
 
 from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.explorer.offline import saved_page
 from seq2see.explorer.traces import TraceRequest, attention_layers, named_batch
 from seq2see.explorer.workspace import OpenRun, Workspace
@@ -21,7 +21,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import open_model
 from seq2see.tasks.model import trace_batch
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 TEXTS = {"recurrent": "红猫", "transformer": "红猫", "gpt": "the cat sat 猫", "bert": "the [MASK] sat", "vit": ""}
 MATRIX = ".attention-figure canvas"

@@ -7,12 +7,11 @@ import pytest
 from page_code import MAX_LINE_LENGTH, code_of, run_code, runs_folder
 from page_data import view_data, wait_until
 
-from seq2see.api import resolve
 from seq2see.core.settings import walk
 from seq2see.explorer.server import serve_in_thread
 from seq2see.explorer.views.attention import LayerRequest, measures
 from seq2see.explorer.workspace import Workspace
-from seq2see.recipes.registry import recipe
+from seq2see.recipes.registry import recipe, resolve
 from seq2see.runs.train import train_recipe
 from tiny_runs import SMALL
 

@@ -7,11 +7,11 @@ import pytest
 from page_code import run_code
 from page_data import view_data, wait_until
 
-from seq2see.api import resolve
 from seq2see.data.series_dataset import parse_numbers
 from seq2see.explorer.offline import saved_page
 from seq2see.explorer.server import serve_in_thread
 from seq2see.explorer.workspace import Workspace
+from seq2see.recipes.registry import resolve
 from seq2see.runs.train import train_recipe
 from tiny_runs import sine_csv, tiny_run
 

@@ -12,7 +12,7 @@ from page_data import follow_link
 
 from conftest import DRAWN
 from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.explorer.server import serve_in_thread
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.models.build import fresh_model
@@ -21,7 +21,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import open_model
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 TEXT = ("我有一支笔，你有两本书。" * 84)[:999]
 COMPARED = 980

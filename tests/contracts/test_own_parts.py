@@ -28,7 +28,7 @@ from seq2see.data.tokenizers.tokenizer import (
 )
 from seq2see.models.settings import OWN_ENCODERS
 from seq2see.recipes.registry import recipe
-from seq2see.runs.callbacks import NullListener
+from seq2see.runs.train import NullListener
 from seq2see.tasks.text_scores import OWN_METRICS
 
 SMALL = {

@@ -20,16 +20,15 @@ from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.workspace import Workspace
-from seq2see.runs.callbacks import NullListener
-from seq2see.runs.dry_run import dry_run
 from seq2see.runs.run_folder import RunFolder
-from seq2see.tasks import registry
+from seq2see.runs.train import NullListener, dry_run
+from seq2see.tasks import task as tasks
 
 TESTS = Path(toy_task.__file__).parent
 SHORT = {"training.steps": 60, "training.evaluate_every": 15}
 
 
-registry._tasks.pop(toy_task.DigitSum.name)  # to import the module registers it, also for other tests of this process
+tasks._tasks.pop(toy_task.DigitSum.name)  # to import the module registers it, also for other tests of this process
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,7 +36,7 @@ def registered() -> Iterator[None]:
     """The task, for the tests of this file only."""
     seq2see.register_task(toy_task.DigitSum())
     yield
-    registry._tasks.pop(toy_task.DigitSum.name)
+    tasks._tasks.pop(toy_task.DigitSum.name)
 
 
 @pytest.fixture(scope="module")

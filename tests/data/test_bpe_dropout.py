@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core.settings import read_tree
-from seq2see.data.buckets import BucketSampler, bucket_widths
 from seq2see.data.examples import Example
 from seq2see.data.labeled_dataset import LabeledTextDataset
-from seq2see.data.pair_dataset import EncodedTexts, PairDataset, pad_batch
+from seq2see.data.pair_dataset import BucketSampler, EncodedTexts, PairDataset, bucket_widths, pad_batch
 from seq2see.data.tokenizers.bpe_dropout import (
     MAX_SEGMENTATIONS,
     MIN_SEGMENTATIONS,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core.errors import UserError
-from seq2see.data.buckets import WIDTHS, BucketSampler, epoch_batches, padded_width
+from seq2see.data.pair_dataset import WIDTHS, BucketSampler, epoch_batches, padded_width
 
 some_lengths = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300)), min_size=1, max_size=60).map(np.array)
 

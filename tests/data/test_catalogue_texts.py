@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.api import resolve
 from seq2see.core.errors import UserError
 from seq2see.data.catalogue import corpus_files
 from seq2see.data.catalogue.catalogue import TEXT_READERS, CatalogueCorpus, CatalogueText
 from seq2see.data.catalogue.corpus_files import check, list_corpora
 from seq2see.data.catalogue.entries import CATALOGUE
+from seq2see.recipes.registry import resolve
 
 PLAYS = "".join(f"ROMEO:\nLine {number}, 第{number}行.\n\n" for number in range(40))
 SENTENCES = {name: f" the {name} <unk> said \n so n't \n" for name in ("train", "valid", "test")}

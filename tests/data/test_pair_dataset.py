@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core.batch import IGNORE_INDEX
-from seq2see.data.buckets import BucketSampler
 from seq2see.data.examples import Example
-from seq2see.data.pair_dataset import NO_EXAMPLE, EncodedTexts, PairDataset, pad_batch
+from seq2see.data.pair_dataset import NO_EXAMPLE, BucketSampler, EncodedTexts, PairDataset, pad_batch
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, UNK, Characters, train_tokenizer
 
 LETTERS = train_tokenizer(Characters(), ["aaabbc"])  # a = 4, b = 5, c = 6

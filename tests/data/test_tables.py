@@ -7,8 +7,7 @@ from scan_files import check
 
 from seq2see.core.errors import UserError
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy
-from seq2see.data.readers.pair_files import read_pairs, scan_pairs
-from seq2see.data.readers.tables import divergence_line
+from seq2see.data.readers.pair_files import divergence_line, read_pairs, scan_pairs
 
 
 def write(path, text):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from seq2see.decoding.forecasting import forecast
+from seq2see.tasks.forecast import forecast
 
 
 class SumOfAll:

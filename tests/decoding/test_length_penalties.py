@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from seq2see.decoding.hypotheses import GNMT, Average, NoPenalty
+from seq2see.decoding.samplers import GNMT, Average, NoPenalty
 
 SUMS, LENGTHS = torch.tensor([-6.0, -6.0]), torch.tensor([1, 4])
 

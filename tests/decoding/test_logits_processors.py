@@ -1,7 +1,7 @@
 import torch
 
-from seq2see.decoding.hypotheses import History
 from seq2see.decoding.logits_processors import MinNewTokens, NoRepeatNGram, RepetitionPenalty
+from seq2see.decoding.samplers import History
 
 
 def history_of(rows, prompt_lengths=None):

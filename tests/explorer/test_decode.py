@@ -4,7 +4,7 @@ import pytest
 from text_models import GENERATIVE, SOURCE, run_of, text_model, workspace
 
 from seq2see.core.errors import UserError
-from seq2see.decoding.hypotheses import GNMT, Average, NoPenalty
+from seq2see.decoding.samplers import GNMT, Average, NoPenalty
 from seq2see.explorer.views.decode import ExposureBiasRequest, SearchTreeRequest, exposure_bias, search_tree
 
 SEARCHES = [

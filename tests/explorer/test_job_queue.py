@@ -12,8 +12,7 @@ import pytest
 from text_models import SOURCE, text_model
 from tiny_workspace import BEARER, CREDENTIALS, Client, make_app, run_async, workspace
 
-from seq2see.core.worker_pool import check_cancelled
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding, check_cancelled
 from seq2see.explorer import job_queue, routes, server
 from seq2see.explorer.job_queue import JobQueue, QueueFull
 from seq2see.explorer.routes import Route

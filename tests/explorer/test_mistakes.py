@@ -11,7 +11,7 @@ from seq2see.core.files import write_json, write_text
 from seq2see.explorer.views.mistakes import row_fields, without_paths
 from seq2see.runs.evaluate import SORT_KEYS, confusion, evaluated_rows, filter_rows, splits
 from seq2see.runs.run_folder import RunFolder
-from seq2see.tasks.registry import task_named
+from seq2see.tasks.task import task_named
 
 TEXTS = """source\treference\toutput\tchrf\tscore
 我有一支笔\tI have a pen\tI have a pen\t100.00\t-0.1000

@@ -16,7 +16,7 @@ from seq2see.core.batch import Images
 from seq2see.core.errors import UserError
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.tokenizers.tokenizer import WordLevel, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.explorer import inputs
 from seq2see.explorer.schemas import RunRequest
 from seq2see.explorer.views import vit
@@ -30,7 +30,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import open_model
 from seq2see.runs.reordering import without_position_embeddings
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 LABELS = ("star", "月亮", "ring")
 STACK = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)

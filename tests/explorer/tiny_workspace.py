@@ -22,7 +22,7 @@ from text_models import SHAPES, STACK, WITH_POSITIONS, text_model
 
 from seq2see.data.image_dataset import ImageProcessor, VideoProcessor
 from seq2see.data.series_dataset import StandardScaler
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.explorer.job_queue import JobQueue
 from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.security import App, Credentials
@@ -37,7 +37,7 @@ from seq2see.runs.load import open_model
 from seq2see.runs.run_folder import RunFolder
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE, IMAGE_PROCESSOR = ImageSource(image_size=8, embedding=PatchEmbeddingSettings(size=4)), ImageProcessor(8, 3)

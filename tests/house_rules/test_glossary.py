@@ -16,7 +16,7 @@ from source_tree import PACKAGE, ROOT, Module, defined_names, modules, project_f
 
 from seq2see.core.settings import choices
 from seq2see.recipes.registry import RECIPES
-from seq2see.tasks.registry import TASKS, task_named
+from seq2see.tasks.task import TASKS, task_named
 
 ENGLISH, CHINESE = (tables(ROOT / "docs" / f"glossary{ending}") for ending in (".md", ".zh.md"))
 *SUBJECTS, UNUSED = ENGLISH

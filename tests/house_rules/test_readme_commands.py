@@ -13,10 +13,9 @@ from source_tree import ROOT, fenced
 from typer.main import get_command
 
 import seq2see.api
-from seq2see.api import resolve
 from seq2see.cli.app import app, run
 from seq2see.core.settings import parse_assignment, walk
-from seq2see.recipes.registry import RECIPES
+from seq2see.recipes.registry import RECIPES, resolve
 
 READMES = (ROOT / "README.md", ROOT / "README.zh.md")
 PAGES = (*READMES, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -8,8 +8,8 @@ import pytest
 
 from seq2see.core.settings import Settings, choices, descriptions, walk
 from seq2see.recipes.registry import RECIPES, recipe
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import recipe_from_tree, task_named
+from seq2see.tasks.model_folder import Recipe
+from seq2see.tasks.task import recipe_from_tree, task_named
 
 # Settings that no built-in recipe changes, and yet are there. Paths are `Class.setting`.
 EXCUSED = {

@@ -60,6 +60,6 @@ def test_the_textbook_asks_for_no_device_precision_or_mode():
 
 
 def test_only_runs_puts_faster_forms_on():
-    assert IMPORT.search("x\n    from seq2see.acceleration.support import plain_only")
+    assert IMPORT.search("x\n    from seq2see.acceleration.swaps import plain_only")
     wrong = [str(module) for module in modules() if module.place not in USERS and IMPORT.search(module.text)]
     assert not wrong, f"these import acceleration: {wrong}"

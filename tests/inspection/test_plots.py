@@ -8,10 +8,9 @@ from matplotlib.colors import to_hex
 from matplotlib.image import imread
 from PIL import Image
 
-from seq2see.inspection import attention_plots, result_plots
+from seq2see.inspection import attention_plots, plotting
 from seq2see.inspection.attention_plots import Alignment, draw_alignments
-from seq2see.inspection.plotting import ADVICE, BLUE, ORANGE, save_figure, use_chinese_font
-from seq2see.inspection.result_plots import draw_curves, draw_lengths
+from seq2see.inspection.plotting import ADVICE, BLUE, ORANGE, draw_curves, draw_lengths, save_figure, use_chinese_font
 
 METRICS = [
     {"step": 1, "loss": 4.0, "learning_rate": 0.1, "grad_norm": 3.0, "tokens": 11},
@@ -36,7 +35,7 @@ def figures(monkeypatch):
         drawn.append(figure)
         save_figure(figure, path, *description)
 
-    for module in (result_plots, attention_plots, result_plots):
+    for module in (attention_plots, plotting):
         monkeypatch.setattr(module, "save_figure", save)
     return drawn
 
@@ -49,7 +48,7 @@ def chinese():
 
 @pytest.fixture
 def no_font(monkeypatch):
-    for module in (result_plots, attention_plots, result_plots):
+    for module in (attention_plots, plotting):
         monkeypatch.setattr(module, "use_chinese_font", lambda: False)
 
 
@@ -264,9 +263,9 @@ def test_the_maximum_norm_is_a_line_and_clipped_steps_are_counted(tmp_path, figu
 
 def test_labels_beyond_the_maximum_share_one_column(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(result_plots, "save_figure", lambda figure, path: drawn.append(figure.axes[0]))
-    monkeypatch.setattr(result_plots, "MAX_LABELS", 2)
-    result_plots.draw_confusion(["a", "b", "c"], [[1, 0, 3], [0, 4, 0], [1, 0, 1]], tmp_path / "x.png")
+    monkeypatch.setattr(plotting, "save_figure", lambda figure, path: drawn.append(figure.axes[0]))
+    monkeypatch.setattr(plotting, "MAX_LABELS", 2)
+    plotting.draw_confusion(["a", "b", "c"], [[1, 0, 3], [0, 4, 0], [1, 0, 1]], tmp_path / "x.png")
     (panel,) = drawn
     assert [text.get_text().split()[0] for text in panel.get_xticklabels()] == ["a", "b", "others"]
     assert panel.images[0].get_array().tolist() == [[0.25, 0, 0.75], [0, 1, 0]]

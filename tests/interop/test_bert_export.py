@@ -22,7 +22,7 @@ from seq2see.models.build import fresh_model
 from seq2see.recipes.registry import recipe
 from seq2see.runs.load import load, open_model, read_model
 from seq2see.tasks.model_folder import Candidates, ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 TEXTS = ["the cat sat on the mat. ", "我有一支笔，你有一本书。", "def f(x): return x + 1\n"] * 20
 READ = ["the cat", "我有一支笔，你有一本书。 the mat", "x"]

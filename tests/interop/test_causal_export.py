@@ -18,7 +18,7 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
 from seq2see.data.tokenizers.tokenizer import BOS, BPE, Characters, Unigram, WordLevel, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.formats import FORMATS
 from seq2see.interop.hugging_face_causal import causal_layout, write_causal
 from seq2see.models.build import fresh_model
@@ -26,7 +26,7 @@ from seq2see.models.settings import ModelSettings
 from seq2see.recipes.registry import recipe
 from seq2see.runs.load import load, open_model, read_model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers, write_model
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 TEXTS = ["the cat sat on the mat. ", "我有一支笔，你有一本书。", "def f(x): return x + 1\n"] * 20
 KINDS = {

@@ -25,7 +25,7 @@ from trained_models import (
 )
 
 from seq2see.core.errors import UserError
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.ctranslate2 import Ct2Engine, translate_options, write_ct2
 from seq2see.models.build import build_model
 

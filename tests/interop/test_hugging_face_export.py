@@ -30,7 +30,7 @@ from trained_models import (
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import BOS, Characters, WordLevel, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.hugging_face_files import generation_json, write_tokenizer
 from seq2see.interop.hugging_face_seq2seq import seq2seq_layout, write_seq2seq
 from seq2see.models.settings import TokenEmbeddingSettings

@@ -27,8 +27,7 @@ from trained_models import (
 
 from seq2see.core.batch import Sequences, pick_rows
 from seq2see.core.errors import UserError
-from seq2see.decoding.engine import GenerativeModel
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding, GenerativeModel
 from seq2see.interop.onnx_export import EncoderGraph, OnnxModel, StepGraph, graph_names
 from seq2see.tasks.model_folder import write_model
 from tiny_models import assert_same

@@ -16,7 +16,7 @@ from torch.testing import assert_close
 from seq2see.core.batch import Batch, Images
 from seq2see.core.errors import UserError
 from seq2see.data.image_dataset import ImageProcessor
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.formats import format_of
 from seq2see.interop.onnx_export import check_classifier
 from seq2see.models.build import fresh_model
@@ -26,7 +26,7 @@ from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettin
 from seq2see.models.settings import EmbeddingTarget, ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers, write_model
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 LABELS, SIDE = ("cat", "狗", "mat"), 12
 BLOCKS = TransformerSettings(width=16, depth=1, heads=2, activation="gelu")

@@ -18,12 +18,11 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
 from seq2see.interop import pretrained
 from seq2see.interop.pretrained import read_pretrained
-from seq2see.metrics.classification import Accuracy
-from seq2see.metrics.perplexity import Perplexity
+from seq2see.metrics.perplexity import Accuracy, Perplexity
 from seq2see.runs import evaluate
 from seq2see.runs.evaluate import evaluate_texts
 from seq2see.runs.load import load, read_model
-from seq2see.tasks import generative, teacher_forcing
+from seq2see.tasks import generative
 from seq2see.tasks.model import TextAttention
 from seq2see.tasks.model_folder import fingerprint_of, write_model
 
@@ -387,7 +386,7 @@ class TestEval:
         expected = evaluate_texts(model, [book])["perplexity"]["per_token"]
         rows = []
         watched = model.module.register_forward_pre_hook(lambda module, inputs: rows.append(len(inputs[0].labels)))
-        monkeypatch.setattr(teacher_forcing, "MAX_SCORES", 2 * 40 * len(model.tokenizers.target))
+        monkeypatch.setattr(generative, "MAX_SCORES", 2 * 40 * len(model.tokenizers.target))
         assert evaluate_texts(model, [book])["perplexity"]["per_token"] == pytest.approx(expected)
         watched.remove()
         assert max(rows) == 2

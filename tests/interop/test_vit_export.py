@@ -12,7 +12,7 @@ from transformers import AutoImageProcessor, AutoModelForImageClassification
 from seq2see.core.batch import Batch, Images
 from seq2see.core.errors import UserError
 from seq2see.data.image_dataset import ImageProcessor
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.ctranslate2 import check_ct2
 from seq2see.interop.hugging_face_seq2seq import seq2seq_layout
 from seq2see.interop.onnx_export import check_onnx
@@ -24,7 +24,7 @@ from seq2see.models.settings import ImageLabel, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import read_model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 LABELS = ("cat", "狗", "mat")
 BLOCKS = TransformerSettings(width=24, depth=2, heads=3, activation="gelu", mlp_ratio=1.5)

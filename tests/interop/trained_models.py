@@ -15,14 +15,13 @@ from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 from seq2see.data.pair_dataset import PairDataset
 from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS, PAD, Characters, WordLevel, train_tokenizer
-from seq2see.decoding.engine import GenerativeModel, decode
-from seq2see.decoding.hypotheses import Hypothesis
-from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler
+from seq2see.decoding.engine import Decoding, GenerativeModel, decode, make_limits, make_logits_processors, make_sampler
+from seq2see.decoding.samplers import Hypothesis
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 from speedups import without_shape_checks
 
 SENTENCES = 200

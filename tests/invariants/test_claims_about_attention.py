@@ -13,10 +13,9 @@ from seq2see.layers.convolution import ConvolutionBlock
 from seq2see.layers.feed_forward import FeedForward
 from seq2see.layers.gru_lstm import GRUCell, LSTMCell
 from seq2see.layers.masks import causal_mask, full_mask
-from seq2see.layers.norms import LayerNorm, MaskedBatchNorm
+from seq2see.layers.norms_and_dropout import LayerNorm, MaskedBatchNorm, PreNorm
 from seq2see.layers.recurrent_attention import DotAttention
 from seq2see.layers.recurrent_cells import RNNCell
-from seq2see.layers.residual import PreNorm
 from seq2see.layers.value_output import value_output_matrices
 
 

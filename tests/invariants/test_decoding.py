@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from seq2see.core.batch import Batch, Sequences
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.hypotheses import GNMT, Average, NoPenalty
-from seq2see.decoding.samplers import GreedySampler, RandomSampler
+from seq2see.decoding.samplers import GNMT, Average, GreedySampler, NoPenalty, RandomSampler
 from seq2see.models.build import fresh_model
 from tiny_models import (
     BOS,

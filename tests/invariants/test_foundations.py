@@ -9,11 +9,11 @@ from torch.autograd.functional import jacobian
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from seq2see.layers.dropout import Dropout
 from seq2see.layers.gru_lstm import GRUCell, LSTMCell
 from seq2see.layers.initialization import initialize
+from seq2see.layers.norms_and_dropout import Dropout
 from seq2see.layers.recurrent_cells import CellState, RNNCell
-from seq2see.models.heads import ClassificationHead
+from seq2see.models.embeddings_and_heads import ClassificationHead
 from seq2see.training.optimizers import SGD, Adam
 
 OPEN_BIAS = 1e3  # a bias whose sigmoid is exactly 1

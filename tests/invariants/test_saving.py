@@ -10,14 +10,14 @@ import torch
 
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.runs.load import read_model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers, write_model
-from seq2see.tasks.registry import pretrained_task
-from seq2see.training.averaging import ExponentialMovingAverage
+from seq2see.tasks.task import pretrained_task
 from seq2see.training.checkpoints import resume, save_trainer
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
+from seq2see.training.optimizers import ExponentialMovingAverage
 from seq2see.training.settings import Training
 from tiny_models import (
     FAMILIES,

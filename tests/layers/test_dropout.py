@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from seq2see.layers.dropout import Dropout, DropPath, EmbeddingDropout, VariationalDropout
+from seq2see.layers.norms_and_dropout import Dropout, DropPath, EmbeddingDropout, VariationalDropout
 from ways import both_ways, fast
 
 

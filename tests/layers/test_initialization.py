@@ -8,7 +8,7 @@ from torch import nn
 
 from seq2see.core.errors import UserError
 from seq2see.layers.initialization import INITIALIZERS, he, initialize, xavier, zero
-from seq2see.layers.norms import NORMS
+from seq2see.layers.norms_and_dropout import NORMS
 
 
 def test_xavier_has_two_over_fan_in_plus_fan_out():

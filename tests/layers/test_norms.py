@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from seq2see.layers.norms import (
+from seq2see.layers.norms_and_dropout import (
     NORMS,
     LayerNorm,
     MaskedBatchNorm,

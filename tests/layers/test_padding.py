@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from seq2see.acceleration.unpadding import PaddedLayout, UnpaddedLayout, choose_layout
+from seq2see.acceleration.attention import PaddedLayout, UnpaddedLayout, choose_layout
 from seq2see.core.batch import DenseSequences, Sequences
 from seq2see.layers.masks import full_mask, last_valid, masked_mean, padding_mask, reverse_sequences, zero_padding
 from seq2see.layers.pooling import PrefixTokens

@@ -6,8 +6,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from seq2see.layers.norms import MaskedBatchNorm, RMSNorm
-from seq2see.layers.residual import NORM_ORDERS, PostNorm, PreNorm
+from seq2see.layers.norms_and_dropout import NORM_ORDERS, MaskedBatchNorm, PostNorm, PreNorm, RMSNorm
 
 VECTORS = torch.tensor([[[3.0, -4.0]]])
 VALID = torch.ones(1, 1, dtype=torch.bool)

@@ -7,7 +7,8 @@ import torch
 
 from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
-from seq2see.metrics.classification import Accuracy, sentence_accuracy, token_accuracy
+from seq2see.metrics.classification import sentence_accuracy
+from seq2see.metrics.perplexity import Accuracy, token_accuracy
 
 
 def test_masked_labels_do_not_count():

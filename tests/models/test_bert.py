@@ -7,8 +7,8 @@ import torch
 
 from seq2see.core.batch import IGNORE_INDEX, Batch, SequencePairs, Sequences
 from seq2see.models.bert import BERT, BERTForPreTraining
-from seq2see.models.build import build_model, fresh_model
-from seq2see.models.named_tensors import named_tensors
+from seq2see.models.build import build_model, fresh_model, named_tensors
+from seq2see.models.embeddings_and_heads import BertEmbedding
 from seq2see.models.settings import (
     BertEmbeddingSettings,
     MaskedTokensNSPTarget,
@@ -16,7 +16,6 @@ from seq2see.models.settings import (
     ModelSettings,
     Text,
 )
-from seq2see.models.token_embeddings import BertEmbedding
 from seq2see.models.transformer import TransformerEncoder
 from tiny_models import recurrent_encoder, transformer
 

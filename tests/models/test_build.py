@@ -12,10 +12,10 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import choices, read_tree
 from seq2see.layers.attention import SelfAttention
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
-from seq2see.layers.norms import EPSILON
+from seq2see.layers.norms_and_dropout import EPSILON
 from seq2see.layers.positions import POSITIONS, AlibiPositions, RotaryPositions
 from seq2see.models.build import DECODERS, DECODERS_WITHOUT_MEMORY, ENCODER_MODELS, ENCODERS, build_model, fresh_model
-from seq2see.models.heads import HEADS
+from seq2see.models.embeddings_and_heads import HEADS, TOKEN_EMBEDDINGS
 from seq2see.models.image_settings import ImageSource
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.ngram_lm import NgramSettings
@@ -30,7 +30,6 @@ from seq2see.models.settings import (
     TextTarget,
     TokenEmbeddingSettings,
 )
-from seq2see.models.token_embeddings import TOKEN_EMBEDDINGS
 from seq2see.models.transformer import TransformerSettings
 from seq2see.training.ngram_smoothing import SMOOTHINGS
 from tiny_models import (

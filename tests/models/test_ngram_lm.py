@@ -13,8 +13,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import read_tree
 from seq2see.data.ngrams import count_ngrams
 from seq2see.data.tokenizers.tokenizer import BOS, PAD
-from seq2see.models.build import build_model
-from seq2see.models.named_tensors import load_named_tensors, named_tensors
+from seq2see.models.build import build_model, load_named_tensors, named_tensors
 from seq2see.models.ngram_lm import UNSEEN, NgramSettings, NgramTable
 from seq2see.models.settings import ModelSettings
 from seq2see.training.ngram_smoothing import SMOOTHINGS, load_levels

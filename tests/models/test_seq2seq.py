@@ -11,8 +11,15 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.layers.positions import SinusoidalPositions
-from seq2see.models.heads import HEADS, SuppressTokensHead, TiedHead, UntiedHead, UntiedNoBiasHead
-from seq2see.models.token_embeddings import TokenEmbedding, UnscaledTokenEmbedding
+from seq2see.models.embeddings_and_heads import (
+    HEADS,
+    SuppressTokensHead,
+    TiedHead,
+    TokenEmbedding,
+    UnscaledTokenEmbedding,
+    UntiedHead,
+    UntiedNoBiasHead,
+)
 from tiny_models import (
     FAMILIES,
     TARGET_SIZE,

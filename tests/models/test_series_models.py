@@ -8,9 +8,9 @@ import torch
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.settings import read_tree
-from seq2see.decoding.forecasting import forecast
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Series
+from seq2see.tasks.forecast import forecast
 from seq2see.training.objectives import NextValue
 
 DECODERS = {

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from seq2see.core.batch import Batch, Images, Sequences, Videos, WordSequences
-from seq2see.layers.dropout import VariationalDropout
+from seq2see.layers.norms_and_dropout import VariationalDropout
 from seq2see.models.build import fresh_model
 from seq2see.models.convolutional import TextCNNSettings
 from seq2see.models.image_settings import ImageSource, VideoSource

@@ -9,8 +9,7 @@ from torch.testing import assert_close
 from causal_folders import SHAPES, causal_folder
 from seq2see.core.batch import Batch, Sequences
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD
-from seq2see.decoding.engine import decode
-from seq2see.decoding.settings import Decoding, make_limits, make_sampler
+from seq2see.decoding.engine import Decoding, decode, make_limits, make_sampler
 from seq2see.runs.load import load, read_model
 
 PROMPTS = ["the cat", "", "你有一支笔", "a dog ran after the cat and 12"]

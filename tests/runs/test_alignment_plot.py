@@ -10,7 +10,7 @@ import pytest
 from seq2see.data.examples import Example
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 from seq2see.data.tokenizers.tokenizer import Characters, WordLevel
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.inspection import attention_plots
 from seq2see.metrics.alignment import HeadSelection, word_attention
 from seq2see.models.build import fresh_model
@@ -19,10 +19,10 @@ from seq2see.models.settings import Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import open_model
 from seq2see.runs.run_folder import RunFolder
+from seq2see.tasks.generative import collect_attention
 from seq2see.tasks.model import Model, TextAttention
 from seq2see.tasks.model_folder import ModelConfig, StoredModel
-from seq2see.tasks.registry import pretrained_task, task_of
-from seq2see.tasks.teacher_forcing import collect_attention
+from seq2see.tasks.task import pretrained_task, task_of
 from seq2see.tasks.translate import TranslateRecipe, alignment_figure
 
 LINKED = [

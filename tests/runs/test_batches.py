@@ -5,17 +5,16 @@ import torch
 
 from seq2see.core.batch import Batch
 from seq2see.core.errors import UserError
-from seq2see.data.buckets import BucketSampler
 from seq2see.data.examples import Example
 from seq2see.data.packed import PackedSampler
-from seq2see.data.pair_dataset import NO_EXAMPLE, PairDataset
+from seq2see.data.pair_dataset import NO_EXAMPLE, BucketSampler, PairDataset
 from seq2see.data.tokenizers.bpe_dropout import BPEDropoutDataset
 from seq2see.recipes.text_encoders import classify_text, tag, tag_zh, ud_english_ewt
 from seq2see.recipes.translation import translate
 from seq2see.runs.prepare import PreparedData, prepare
 from seq2see.runs.train import batches
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import task_of
+from seq2see.tasks.model_folder import Recipe
+from seq2see.tasks.task import task_of
 
 WORDS = ["red", "house", "yellow", "garden", "window", "flower", "evening"]
 EXAMPLES = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seq2see.api import resolve
 from seq2see.core.errors import UserError
 from seq2see.data.catalogue.catalogue import CatalogueImages
 from seq2see.data.readers.user_images import CaptionedImages
+from seq2see.recipes.registry import resolve
 from seq2see.runs.prepare import prepare
 
 

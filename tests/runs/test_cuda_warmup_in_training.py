@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from seq2see.core.cuda_warmup import run_in_background
+from seq2see.core.startup import run_in_background
 from seq2see.recipes.translation import translate
 from seq2see.runs import train
 from seq2see.training.loop import Interrupted
@@ -52,5 +52,5 @@ def test_matplotlib_is_imported_once_after_the_first_steps(monkeypatch):
     assert events == []
     for step in (1, 2):
         on_step(step, {"loss": 0.5})
-    assert events == ["seq2see.inspection.result_plots", (1, {"loss": 0.5}), (2, {"loss": 0.5})]
-    assert callable(import_module("seq2see.inspection.result_plots").draw_curves)  # the module exists
+    assert events == ["seq2see.inspection.plotting", (1, {"loss": 0.5}), (2, {"loss": 0.5})]
+    assert callable(import_module("seq2see.inspection.plotting").draw_curves)  # the module exists

@@ -9,16 +9,16 @@ import torch
 
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import WordLevel, train_tokenizer
+from seq2see.decoding.engine import Decoding
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.samplers import IndependentSearch
-from seq2see.decoding.settings import Decoding
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.runs import load as loading
 from seq2see.runs.load import BATCH_SIZE, MIN_SOURCES, TorchEngine, open_model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 WORDS = [f"{first}{second}" for first in "bcdf" for second in "aeiou"]
 

@@ -22,8 +22,7 @@ from seq2see.tasks.encoder_only import TaskResult, batch_of
 from seq2see.tasks.image_figures import mistake_figures, patch_attention, region_attention
 from seq2see.tasks.model import TextAttention
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
-from seq2see.tasks.task import EncodedInput, Evaluation
+from seq2see.tasks.task import EncodedInput, Evaluation, pretrained_task
 
 
 @pytest.fixture

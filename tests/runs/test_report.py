@@ -140,7 +140,7 @@ class Page(HTMLParser):
 def test_the_curves_have_the_unit_of_the_task(run, monkeypatch, task, unit):
     run.recipe_file.write_text(RECIPE.replace('task = "translate"', f'task = "{task}"'), encoding="utf-8")
     drawn = []
-    monkeypatch.setattr("seq2see.inspection.result_plots.draw_curves", lambda *arguments: drawn.append(arguments[-1]))
+    monkeypatch.setattr("seq2see.inspection.plotting.draw_curves", lambda *arguments: drawn.append(arguments[-1]))
     (run.path / "curves.png").write_bytes(b"an image")
     write_report(run)
     assert drawn == [unit]

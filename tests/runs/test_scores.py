@@ -6,18 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.api import resolve
-from seq2see.cli.scores import print_scores
+from seq2see.cli.evaluate import print_scores
 from seq2see.core.errors import UserError
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.metrics.bleu import has_moses
-from seq2see.recipes.registry import recipe
+from seq2see.recipes.registry import recipe, resolve
 from seq2see.runs import evaluate
 from seq2see.runs.compare import compare_answers, largest_changes
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 from seq2see.tasks import text_scores, translate
-from seq2see.tasks.registry import task_named, task_of
+from seq2see.tasks.task import task_named, task_of
 from seq2see.tasks.text_scores import score_outputs
 from seq2see.tasks.translate import Translate, target_language
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from seq2see.api import resolve
-from seq2see.cli.scores import print_scores
+from seq2see.cli.evaluate import print_scores
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
+from seq2see.recipes.registry import resolve
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.prepare import (
     changed_splits,
@@ -26,8 +26,8 @@ from seq2see.runs.prepare import (
 )
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import task_of
+from seq2see.tasks.model_folder import Recipe
+from seq2see.tasks.task import task_of
 
 
 def pairs(path: Path, first: int, last: int) -> Path:

@@ -14,8 +14,8 @@ from seq2see.data.windows import TextDataset
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
+from seq2see.tasks.generative import batch_count, collect_attention, evaluate_teacher_forced
 from seq2see.tasks.model_folder import Tokenizers
-from seq2see.tasks.teacher_forcing import batch_count, collect_attention, evaluate_teacher_forced
 from tiny_models import FAMILIES
 
 EXAMPLES = [

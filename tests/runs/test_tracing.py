@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.series_dataset import StandardScaler
 from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.inspection.record import ActivationRecord
 from seq2see.inspection.trace import ALL_KINDS
 from seq2see.models.build import fresh_model
@@ -22,7 +22,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import open_model
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
-from seq2see.tasks.registry import pretrained_task
+from seq2see.tasks.task import pretrained_task
 
 STACK = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)
 LETTERS = train_tokenizer(Characters(), ["我有一支笔abc"])

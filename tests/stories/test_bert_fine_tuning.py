@@ -12,9 +12,9 @@ from tiny_recipes import ANIMALS, COLORS, fingerprint
 
 from bert_folders import bert_folder
 from causal_folders import causal_folder
-from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
+from seq2see.recipes.registry import resolve
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
 from seq2see.runs.run_folder import RunFolder

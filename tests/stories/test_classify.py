@@ -11,18 +11,17 @@ import pytest
 import torch
 from tiny_recipes import stop_and_resume, tiny_recipe
 
-from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
-from seq2see.models.named_tensors import named_tensors
+from seq2see.models.build import named_tensors
+from seq2see.recipes.registry import resolve
 from seq2see.runs import load as loading
 from seq2see.runs.compare import compare
-from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.train import new_trainer, prepare, train_recipe
+from seq2see.runs.train import dry_run, new_trainer, prepare, train_recipe
 
 GOOD, BAD = ("good", "fine", "lovely", "好", "妙"), ("bad", "dull", "poor", "坏", "差")
 THINGS = ("video", "book", "song", "meal", "show", "电影", "书", "歌", "菜", "戏")

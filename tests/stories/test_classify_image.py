@@ -11,21 +11,20 @@ import torch
 from PIL import Image
 from tiny_recipes import stop_and_resume
 
-from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.cli.predict import interactive
 from seq2see.core.errors import UserError
 from seq2see.data.generated.shapes import Scenes
-from seq2see.models.named_tensors import named_tensors
+from seq2see.models.build import named_tensors
+from seq2see.recipes.registry import resolve
 from seq2see.runs.batch_inference import OutputFile
-from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
 from seq2see.runs.prepare import prepare
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.train import batches, new_trainer, train_recipe
-from seq2see.tasks.recipe import Recipe
+from seq2see.runs.train import batches, dry_run, new_trainer, train_recipe
+from seq2see.tasks.model_folder import Recipe
 
 SMALL = {
     "source.image_size": 16,

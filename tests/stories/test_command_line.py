@@ -352,7 +352,7 @@ def test_the_doctor_reports_whether_native_code_is_used(
 
 IMPORTED = """
 import gc
-from seq2see.cli.startup import importing
+from seq2see.core.startup import importing
 before = gc.get_freeze_count()
 with importing():
     assert not gc.isenabled()

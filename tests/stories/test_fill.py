@@ -9,25 +9,24 @@ import numpy as np
 import pytest
 from tiny_recipes import stop_and_resume, tiny_recipe
 
-from seq2see.api import resolve
 from seq2see.cli.app import run as command
-from seq2see.cli.scores import print_scores
+from seq2see.cli.evaluate import print_scores
 from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
 from seq2see.data.masking import crop_around_masks, encode_with_masks
+from seq2see.recipes.registry import resolve
 from seq2see.runs.compare import compare
-from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
 from seq2see.runs.make_ensemble import make_ensemble
 from seq2see.runs.reordering import reordering
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.train import train_recipe
+from seq2see.runs.train import dry_run, train_recipe
 from seq2see.tasks.fill import Fill
 from seq2see.tasks.model import TextAttention
-from seq2see.tasks.registry import task_of
+from seq2see.tasks.task import task_of
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
 SMALL = {"source.max_tokens": 24, "training.batch_tokens": 192, "encoder.width": 32, "encoder.dropout": 0.0}

@@ -9,19 +9,18 @@ from pathlib import Path
 import pytest
 from tiny_recipes import stop_and_resume, tiny_recipe
 
-from seq2see.api import resolve
 from seq2see.cli.app import run as command
+from seq2see.cli.evaluate import print_scores
 from seq2see.cli.predict import interactive
-from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.interop.hugging_face_causal import causal_layout
-from seq2see.runs.dry_run import dry_run
+from seq2see.recipes.registry import resolve
 from seq2see.runs.evaluate import evaluate, evaluate_texts
 from seq2see.runs.load import load
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.train import prepare, train_recipe
-from seq2see.tasks.registry import task_of
+from seq2see.runs.train import dry_run, prepare, train_recipe
+from seq2see.tasks.task import task_of
 
 
 def sine(time: int) -> float:

@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from catalogue_stubs import idx_file, stub_catalogue
-from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.data.catalogue.catalogue import FASHION_MNIST_CLASSES
+from seq2see.recipes.registry import resolve
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
 from seq2see.runs.prepare import prepare

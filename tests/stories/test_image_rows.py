@@ -13,9 +13,8 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import images
 from row_files import Row, read_rows, write_row
 
-from seq2see.api import resolve
 from seq2see.core.errors import UserError
-from seq2see.recipes.registry import RECIPES
+from seq2see.recipes.registry import RECIPES, resolve
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe

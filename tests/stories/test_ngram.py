@@ -12,21 +12,20 @@ import numpy as np
 import pytest
 import torch
 
-from seq2see.api import resolve
 from seq2see.cli.app import run as seq2see
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.data.windows import TextDataset
+from seq2see.recipes.registry import resolve
 from seq2see.runs.compare import compare, compare_texts
-from seq2see.runs.dry_run import dry_run
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
 from seq2see.runs.make_ensemble import make_ensemble
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, read_scores
-from seq2see.runs.train import train_recipe
+from seq2see.runs.train import dry_run, train_recipe
 from seq2see.tasks.ngram import Ngram
-from seq2see.tasks.registry import task_of
+from seq2see.tasks.task import task_of
 from seq2see.training.loop import Interrupted, read_metrics
 
 SENTENCES = ("the cat sat on the mat. 猫坐在垫子上。\n", "a dog lay by his rug. 狗躺到毯子里。\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.cli.scores import print_scores
+from seq2see.cli.evaluate import print_scores
 from seq2see.metrics.edits import pronunciation_errors
 from seq2see.recipes.registry import recipe
 from seq2see.runs.evaluate import evaluate
@@ -16,7 +16,7 @@ from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, read_scores
 from seq2see.runs.train import train_recipe
 from seq2see.tasks import text_scores
-from seq2see.tasks.registry import task_named
+from seq2see.tasks.task import task_named
 from seq2see.tasks.text_scores import score_outputs
 
 SOUNDS = {"b": "B", "d": "D", "f": "F", "k": "K", "a": "AA1", "o": "OW1", "u": "UW1"}

@@ -17,7 +17,7 @@ import torch
 from tiny_recipes import fingerprint, tiny_recipe, write_pairs
 
 from seq2see.core.errors import UserError
-from seq2see.models.named_tensors import named_tensors
+from seq2see.models.build import named_tensors
 from seq2see.runs.load import read_model
 from seq2see.runs.train import NullListener, train_recipe
 from seq2see.training import checkpoints as training_resume

@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 from tiny_recipes import stop_and_resume, tiny_recipe
 
-from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.cli.predict import interactive
 from seq2see.core.errors import UserError
-from seq2see.runs.dry_run import dry_run
+from seq2see.recipes.registry import resolve
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.train import train_recipe
+from seq2see.runs.train import dry_run, train_recipe
 from seq2see.runs.word_embeddings import WordEmbeddings
 
 WHO = {"Ann": "B-PER", "Bob": "B-PER", "Eve": "B-PER", "小明": "B-PER"}

@@ -17,9 +17,8 @@ import texts
 from row_files import Row, read_rows, write_row
 from tiny_recipes import tiny_recipe
 
-from seq2see.api import resolve
 from seq2see.core.errors import UserError
-from seq2see.recipes.registry import RECIPES
+from seq2see.recipes.registry import RECIPES, resolve
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.run_folder import RunFolder
 from seq2see.training.loop import read_metrics

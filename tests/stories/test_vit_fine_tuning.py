@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 from torch.testing import assert_close
 from transformers import ViTForImageClassification
 
-from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.layers.positions import interpolate_positions
+from seq2see.recipes.registry import resolve
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
 from seq2see.runs.run_folder import RunFolder

@@ -12,12 +12,11 @@ from tiny_recipes import tiny_recipe, write_pairs
 
 import seq2see
 from bert_folders import bert_folder
-from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.settings import Text
-from seq2see.recipes.registry import RECIPES, recipe
+from seq2see.recipes.registry import RECIPES, recipe, resolve
 from seq2see.runs.compare import compare
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load

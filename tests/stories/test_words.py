@@ -144,7 +144,7 @@ def test_unknown_words_and_single_sentences_are_refused(run: RunFolder, capsys, 
 
 
 def test_a_model_without_embeddings_is_refused(text: Path, tmp_path: Path):
-    from seq2see.api import resolve
+    from seq2see.recipes.registry import resolve
 
     counted = train_recipe(resolve("ngram", [text], {"decoder.order": 2}), tmp_path / "count")
     with pytest.raises(UserError, match="no embedding table"):

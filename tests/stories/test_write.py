@@ -9,21 +9,20 @@ from pathlib import Path
 import pytest
 from tiny_recipes import stop_and_resume, tiny_recipe
 
-from seq2see.api import resolve
+from seq2see.cli.evaluate import print_scores
 from seq2see.cli.predict import interactive
-from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_text
-from seq2see.decoding.settings import Decoding
-from seq2see.runs.dry_run import dry_run
+from seq2see.decoding.engine import Decoding
+from seq2see.recipes.registry import resolve
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
-from seq2see.runs.train import train_recipe
+from seq2see.runs.train import dry_run, train_recipe
 from seq2see.tasks.model import TextAttention
 from seq2see.tasks.model_folder import ModelConfig
-from seq2see.tasks.registry import pretrained_task, task_of
+from seq2see.tasks.task import pretrained_task, task_of
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
 SMALL = {"target.max_tokens": 24, "training.batch_tokens": 192, "decoder.width": 32, "decoder.dropout": 0.0}

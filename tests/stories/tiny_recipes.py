@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from seq2see.api import resolve
 from seq2see.core.settings import walk
-from seq2see.recipes.registry import recipe
-from seq2see.runs.callbacks import NullListener
-from seq2see.runs.train import train_recipe
-from seq2see.tasks.recipe import Recipe
+from seq2see.recipes.registry import recipe, resolve
+from seq2see.runs.train import NullListener, train_recipe
+from seq2see.tasks.model_folder import Recipe
 from seq2see.training.checkpoints import list_checkpoints
 from seq2see.training.loop import Interrupted
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from seq2see.training.averaging import NTASGD, average_weights, decay_at, update_average
+from seq2see.training.optimizers import NTASGD, average_weights, decay_at, update_average
 
 
 def moved(average: float, weight: float, decay: float, step: int) -> float:

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from seq2see.acceleration import chunked_cross_entropy
 from seq2see.core.batch import IGNORE_INDEX, MixedBatch, Sequences, pick_rows
-from seq2see.models.heads import ClassificationHead
+from seq2see.models.embeddings_and_heads import ClassificationHead
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import Classification, batch_loss
 from seq2see.training.optimizers import SGD, Constant

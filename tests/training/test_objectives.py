@@ -16,7 +16,7 @@ from torch.testing import assert_close
 from seq2see.acceleration import chunked_cross_entropy
 from seq2see.acceleration.chunked_cross_entropy import ChunkedCrossEntropy, cross_entropy_in_place, select_labeled
 from seq2see.core.batch import IGNORE_INDEX, Sequences
-from seq2see.models.heads import PreTrainingHead, TiedHead, UntiedHead, UntiedNoBiasHead
+from seq2see.models.embeddings_and_heads import PreTrainingHead, TiedHead, UntiedHead, UntiedNoBiasHead
 from seq2see.training.objectives import (
     CrossEntropy,
     MaskedToken,

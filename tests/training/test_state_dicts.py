@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from seq2see.core.errors import UserError
-from seq2see.models.named_tensors import load_named_tensors, named_tensors
+from seq2see.models.build import load_named_tensors, named_tensors
 from seq2see.training.checkpoints import load_optimizer_state_dict, newest_checkpoint, optimizer_state_dict, save
 from seq2see.training.optimizers import BETAS, EPSILON, SGD, Adam, AdamW, Muon, Optimizer, OptimizerSettings
 

@@ -11,10 +11,9 @@ from torch.testing import assert_close
 from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import pick_rows
 from seq2see.training import loop
-from seq2see.training.averaging import NTASGD, ExponentialMovingAverage, NoAverage
 from seq2see.training.loop import NonFinite, Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import SGD, Constant, Cosine
+from seq2see.training.optimizers import NTASGD, SGD, Constant, Cosine, ExponentialMovingAverage, NoAverage
 from seq2see.training.scheduled_sampling import FreeRunning, ScheduledSampling, sample_decoder_inputs
 from seq2see.training.settings import Training
 from tiny_models import FAMILIES, pairs, perturbed_model

@@ -7,11 +7,10 @@ import torch
 from torch.testing import assert_close
 
 from seq2see.core.errors import UserError
-from seq2see.training.averaging import CheckpointAverage, NoAverage
 from seq2see.training.checkpoints import final_weights, list_checkpoints, load, resume, save, save_trainer
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import Constant
+from seq2see.training.optimizers import CheckpointAverage, Constant, NoAverage
 from seq2see.training.settings import Training
 from tiny_models import FAMILIES, pairs, perturbed_model
 

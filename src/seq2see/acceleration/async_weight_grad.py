@@ -119,8 +119,10 @@ class AsyncWeightGrads:
         total = self.grads[weight]
         if total is None:
             self.grads[weight] = (left @ right).float()
+        elif total.dtype == left.dtype:  # one operation
+            total.addmm_(left, right, beta=1 if weight in self.ready else 0)
         else:
-            accumulate_matmul(total, left, right, first=weight not in self.ready)
+            self.add_grad(weight, left @ right)
         self.ready.add(weight)
 
     def add_sum_grad(self, weight: int, parts: Tensor, sum_function: SumFunction) -> None:
@@ -256,16 +258,6 @@ class GradSink:
         total = self.async_grads.grads[self.weight]
         if total is not None:
             self.async_grads.enqueue(total.mul_, factor)
-
-
-def accumulate_matmul(total: Tensor, left: Tensor, right: Tensor, first: bool) -> None:
-    """total += left @ right, as one operation if all have the same dtype; the first product overwrites the total."""
-    if total.dtype == left.dtype:
-        total.addmm_(left, right, beta=0 if first else 1)
-    elif first:
-        total.copy_(left @ right)
-    else:
-        total += left @ right
 
 
 def plain_sum(rows: Tensor, out: Tensor | None = None) -> Tensor:

@@ -7,6 +7,12 @@ keys, so it reads and writes far less memory. The classes here replace those of 
 `split_projection` splits a projection into the queries, keys and values of all heads, with a backward pass of at most
 one copy. Its definition is `split_heads`, followed by `split`, whose gradient concatenates the gradients of all parts
 (tests/acceleration/test_qkv_grad.py).
+
+The rows of different length in a stack have one of two memory layouts: padded rows, or one line without padding. All
+layers of a Transformer but attention process each token by itself. So the tokens of a whole batch can be concatenated
+to one line (unpadding), and no time is spent on padding. Only attention needs rows: `pad` restores them, and `unpad`
+concatenates them again. On a GPU the rows stay padded: a shape that depends on the lengths would need a synchronization
+of CPU and GPU. In both layouts a stack has vectors of the shape (row, time, width); the unpadded line is one long row.
 """
 
 from __future__ import annotations
@@ -16,13 +22,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, active_async_grads
-from seq2see.acceleration.unpadding import PADDED, PaddedLayout, UnpaddedMemory
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import DenseSequences, Sequences
 from seq2see.layers.attention import (
     Attention,
     AttentionRecord,
@@ -39,7 +44,71 @@ from seq2see.layers.attention import (
     split_heads,
     with_attention_bias,
 )
-from seq2see.layers.masks import AttentionMask, cache_mask
+from seq2see.layers.masks import AttentionMask, cache_mask, zero_padding
+from seq2see.models.encoder_model import EncoderOutput
+
+UnpaddedVectors = Shaped[Tensor, "line token width"]
+PaddedVectors = Shaped[Tensor, "row time width"]
+
+
+class PaddedLayout:
+    """Padded rows: `pad` and `unpad` change nothing, and padded positions are computed like all others."""
+
+    def from_sequences(self, sequences: Sequences) -> tuple[UnpaddedVectors, Bool[Tensor, "line token"]]:
+        """The vectors in this layout, with zeros at padded positions, and which of them are valid."""
+        return zero_padding(sequences).values, sequences.valid
+
+    def pad(self, vectors: UnpaddedVectors) -> PaddedVectors:
+        """From this layout to padded rows."""
+        return vectors
+
+    def unpad(self, rows: PaddedVectors) -> UnpaddedVectors:
+        """From padded rows to this layout."""
+        return rows
+
+
+class UnpaddedLayout(PaddedLayout):
+    """The valid vectors of all rows, concatenated to one long row; only attention works on padded rows."""
+
+    def __init__(self, sequences: Sequences):
+        self.shape = sequences.values.shape[:2]
+        self.indices = sequences.valid.flatten().nonzero().squeeze(1)
+
+    def from_sequences(self, sequences: Sequences) -> tuple[UnpaddedVectors, Bool[Tensor, "line token"]]:
+        """The valid vectors on one line; all of its positions are valid."""
+        return self.unpad(sequences.values), torch.ones_like(self.indices, dtype=torch.bool)[None]
+
+    def pad(self, vectors: UnpaddedVectors) -> PaddedVectors:
+        """Padded rows, with zeros at padded positions."""
+        rows = vectors.new_zeros(self.shape.numel(), vectors.size(-1))
+        return rows.index_copy(0, self.indices, vectors[0]).unflatten(0, self.shape)
+
+    def unpad(self, rows: PaddedVectors) -> UnpaddedVectors:
+        """The valid vectors of all rows as one long row."""
+        return rows.flatten(0, 1).index_select(0, self.indices)[None]
+
+
+PADDED = PaddedLayout()
+"""The default layout."""
+
+
+@dataclass(frozen=True)
+class UnpaddedMemory(EncoderOutput):
+    """An encoder output whose `values` are in a layout; its lengths are those of the padded rows."""
+
+    layout: PaddedLayout = PADDED
+
+
+def choose_layout(sequences: Sequences) -> PaddedLayout:
+    """The fastest layout for these rows on their device.
+
+    A compiled or exported graph must be correct for rows of any length, so it must not depend on the lengths.
+    """
+    lengths = sequences.lengths
+    if isinstance(sequences, DenseSequences) or lengths.device.type != "cpu" or torch.compiler.is_compiling():
+        return PaddedLayout()
+    has_no_padding = int(lengths.sum()) == sequences.values.shape[:2].numel()
+    return PaddedLayout() if has_no_padding else UnpaddedLayout(sequences)
 
 
 class SplitHeadsFunction(torch.autograd.Function):
@@ -208,7 +277,9 @@ class FusedAttention(Attention):
             from seq2see.acceleration.short_attention import short_attention
 
             mask, causal = attention_mask.mask, attention_mask.causal
-            heads = short_attention(queries, keys, values, mask, causal, active_async_grads(self))
+            heads = short_attention(
+                queries, keys, values, mask, causal, active_async_grads(self) if self.async_grads else None
+            )
         else:
             heads = fused_attention(queries, keys, values, attention_mask)
         return self.out_proj(layout_of(attention_mask).unpad(merge_heads(heads)))
@@ -225,7 +296,7 @@ class FusedSelfAttention(FusedAttention, SelfAttention):
         """Queries, keys and values, where queries and keys are rotated in one call (see `RelativePositions`)."""
         assert self.relative_positions is not None
         parts = (self.heads + self.kv_heads, self.kv_heads)
-        queries_keys, values = split_projection(qkv, parts, active_async_grads(self))
+        queries_keys, values = split_projection(qkv, parts, active_async_grads(self) if self.async_grads else None)
         queries_keys = self.relative_positions.rotate(queries_keys, position_ids).transpose(1, 2)
         queries, keys = queries_keys.split((self.heads, self.kv_heads), dim=2)
         return queries.transpose(1, 2), keys.transpose(1, 2), values
@@ -238,7 +309,7 @@ class FusedSelfAttention(FusedAttention, SelfAttention):
             position_ids = torch.arange(qkv.size(1), device=qkv.device)[None]
             attention_mask = with_attention_bias(attention_mask, self.relative_positions, position_ids, position_ids)
             return self.attend(*self.project_and_rotate(qkv, position_ids), attention_mask)
-        async_grads = active_async_grads(self)
+        async_grads = active_async_grads(self) if self.async_grads else None
         queries, keys, values = split_projection(qkv, (self.heads, self.kv_heads, self.kv_heads), async_grads)
         has_one_projection = self.hook is None and self.kv_heads == self.heads
         if self.short_kernels and has_one_projection and can_use_short_attention(queries, keys, attention_mask):
@@ -294,7 +365,9 @@ class FusedCrossAttention(FusedAttention, CrossAttention):
         """The keys and values of the memory, whose rows may be unpadded."""
         layout = memory.layout if isinstance(memory, UnpaddedMemory) else PADDED
         projected = layout.pad(self.kv_proj(memory.values))
-        keys, values = split_projection(projected, (self.heads, self.heads), active_async_grads(self))
+        keys, values = split_projection(
+            projected, (self.heads, self.heads), active_async_grads(self) if self.async_grads else None
+        )
         return keys, values
 
     def forward(self, vectors: Vectors, keys_values: tuple[Tensor, Tensor], attention_mask: AttentionMask) -> Vectors:

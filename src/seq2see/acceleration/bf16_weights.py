@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads
-from seq2see.models.heads import TiedHead
+from seq2see.models.embeddings_and_heads import TiedHead
 
 COPIED_LAYER = nn.Linear
 """The layer type whose weights are copied. All other layers compute in float32, as under autocast: with bf16

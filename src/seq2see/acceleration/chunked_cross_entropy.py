@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, accumulate_matmul, cast_weight, grad_sink_of
+from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, cast_weight, grad_sink_of
 from seq2see.core.batch import IGNORE_INDEX
 from seq2see.training.objectives import CrossEntropy, Labels, LabelWeights
 
@@ -165,6 +165,16 @@ def cross_entropy_in_place(
     return loss
 
 
+def accumulate_matmul(total: Tensor, left: Tensor, right: Tensor, first: bool) -> None:
+    """total += left @ right, as one operation if all have the same dtype; the first product overwrites the total."""
+    if total.dtype == left.dtype:
+        total.addmm_(left, right, beta=0 if first else 1)
+    elif first:
+        total.copy_(left @ right)
+    else:
+        total += left @ right
+
+
 class _ChunkedCrossEntropy(torch.autograd.Function):
     """Computes loss and gradients together in the forward pass; the backward pass returns the stored gradients."""
 
@@ -183,8 +193,13 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         ctx.owner = owner
         device, (copies, tokens, _) = hidden.device.type, hidden.shape
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-        size, matrix = CHUNK_SIZE.get(device, CHUNK_SIZE["cuda"]) // copies, cast_weight(owner.async_grads, weight, low)
-        grad_sink = ctx.grad_sink = grad_sink_of(owner.async_grads, weight) if needs_grad else None
+        size, grad_sink = CHUNK_SIZE.get(device, CHUNK_SIZE["cuda"]) // copies, None
+        if owner.async_grads is None:
+            matrix = weight.to(low)
+        else:
+            matrix = cast_weight(owner.async_grads, weight, low)
+            grad_sink = grad_sink_of(owner.async_grads, weight) if needs_grad else None
+        ctx.grad_sink = grad_sink
         grad_hidden, grad_bias = torch.empty_like(hidden), None if bias is None else torch.zeros_like(bias)
         grad_weight = (torch.empty_like if tokens else torch.zeros_like)(weight) if grad_sink is None else None
         loss = torch.zeros((), dtype=torch.promote_types(low, torch.float32), device=hidden.device)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2see.acceleration.support import WARMUP_RUNS, side_stream
+from seq2see.acceleration.support import WARMUP_RUNS, captured_in, side_stream
 from seq2see.core.batch import Batch, tensors_of
 
 
@@ -62,7 +62,7 @@ class GraphedCallable:
                 for _ in range(WARMUP_RUNS):
                     self.function(*static_inputs)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self.pool):
+            with captured_in(graph, pool=self.pool):
                 outputs = self.function(*static_inputs)
         return CapturedGraph(static_inputs, graph, outputs)
 

@@ -2,7 +2,7 @@
 
 Each program processes one row. In torch, with sinusoidal positions, this is eight kernels.
 
-The definition is `TokenEmbedding.embed_at` (models/token_embeddings.py) with the positions of layers/positions.py;
+The definition is `TokenEmbedding.embed_at` (models/embeddings_and_heads.py) with the positions of layers/positions.py;
 tests/acceleration/test_embedding.py compares them.
 """
 

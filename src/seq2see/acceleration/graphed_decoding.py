@@ -25,13 +25,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2see.acceleration.fast_search import GPUBeamSearch, GPUIndependentSearch, GPULoop
-from seq2see.acceleration.support import TRITON, WARMUP_RUNS, side_stream
+from seq2see.acceleration.support import TRITON, WARMUP_RUNS, captured_in, side_stream
 from seq2see.core.batch import Images, Sequences, clone_state, pick_rows, repeat_rows, tensors_of
 from seq2see.data.tokenizers.tokenizer import BOS, PAD
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import GenerativeModel, log_probabilities, suppress_special_tokens
-from seq2see.decoding.hypotheses import History
-from seq2see.decoding.samplers import DecodingStep, GreedySampler, Search
+from seq2see.decoding.samplers import DecodingStep, GreedySampler, History, Search
 
 WIDTH_MULTIPLE, LENGTH_MULTIPLE = 16, 32
 """Sources are padded to a multiple of the first, caches to a multiple of the second, so that few shapes occur."""
@@ -192,7 +191,7 @@ class GraphedStart:
             for _ in range(WARMUP_RUNS):
                 model.start(self.source, rows, max_length)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, pool=pool):
+        with captured_in(self.graph, pool=pool):
             self.state = model.start(self.source, rows, max_length)
 
     def __call__(self, source: Sequences) -> Any:
@@ -219,9 +218,9 @@ class GraphedStep:
             for _ in range(WARMUP_RUNS):
                 model.step(self.tokens, clone_state(self.state))
         self.step_graph, self.reorder_graph = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.step_graph, pool=pool):
+        with captured_in(self.step_graph, pool=pool):
             self.logits = self.step()
-        with torch.cuda.graph(self.reorder_graph, pool=pool):
+        with captured_in(self.reorder_graph, pool=pool):
             for tensor in tensors_of(self.state):
                 tensor.copy_(tensor.index_select(0, self.parents))
             self.reordered_logits = self.step()
@@ -278,7 +277,7 @@ class GraphedFusedStep:
                 logits, _ = graphed_step.model.step(graphed_step.tokens, clone_state(graphed_step.state))
                 self._select(logits, clone_state(self.search_state))
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, pool=graphed_step.pool):
+        with captured_in(self.graph, pool=graphed_step.pool):
             self.step = self._capture_step()
 
     def _select(self, logits: Tensor, search_state: tuple[Any, ...]) -> DecodingStep:
@@ -290,7 +289,7 @@ class GraphedFusedStep:
         if self.search.sampler.width > 1:
             # A row continues a row of the same input, so tensors that depend only on the input are not reordered.
             for tensor in tensors_of(graphed_step.state, without_input_only=True):
-                tensor.copy_(tensor.index_select(0, graphed_step.parents))
+                reorder(tensor, graphed_step.parents, self.search.sampler.width)
         step = self._select(graphed_step.step(), self.search_state)
         copy_state(self.search.search_state, self.search_state)
         graphed_step.tokens.copy_(step.tokens[:, None])
@@ -314,6 +313,16 @@ class GraphedFusedStep:
         search.search_state = (history.at(time + 1), *others)
         search.stop_at_max_length()
         return self.step
+
+
+def reorder(tensor: Tensor, parents: Int[Tensor, "row"], width: int) -> None:
+    """Replace each row by its parent, which is a row of the same input."""
+    if TRITON and tensor.is_contiguous():
+        from seq2see.acceleration.reorder_in_place import reorder_in_place
+
+        reorder_in_place(tensor, parents, width)
+    else:
+        tensor.copy_(tensor.index_select(0, parents))
 
 
 def step_of(search: FusibleSearch) -> Callable[[Tensor], DecodingStep]:

@@ -22,15 +22,13 @@ from torch import Tensor, nn
 from seq2see.acceleration.compiler import load_native_library
 from seq2see.acceleration.fast_search import CPULoop
 from seq2see.core.batch import Sequences
-from seq2see.core.plain_class import plain_class
+from seq2see.core.devices import plain_class
 from seq2see.layers.attention import Attention, SelfAttention
 from seq2see.layers.feed_forward import FeedForward
-from seq2see.layers.norms import LayerNorm, RMSNorm
+from seq2see.layers.norms_and_dropout import LayerNorm, PostNorm, PreNorm, RMSNorm
 from seq2see.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
-from seq2see.layers.residual import PostNorm, PreNorm
-from seq2see.models.heads import TiedHead, UntiedHead
+from seq2see.models.embeddings_and_heads import TiedHead, TokenEmbedding, UntiedHead
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.token_embeddings import TokenEmbedding
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder
 
 LANES, MAX_HEAD_SIZE = 16, 128

@@ -20,8 +20,7 @@ from torch import Tensor
 from seq2see.acceleration.compiler import native_library_if_loaded
 from seq2see.data.tokenizers.tokenizer import EOS, PAD
 from seq2see.decoding.beam import BeamHypotheses
-from seq2see.decoding.hypotheses import History
-from seq2see.decoding.samplers import DecodingStep
+from seq2see.decoding.samplers import DecodingStep, History
 
 MAX_NATIVE_BEAMS = 32
 """The maximum `width` in C++, which sorts the best candidates by insertion."""

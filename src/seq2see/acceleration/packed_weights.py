@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.core.devices import device_of
-from seq2see.models.heads import TiedHead
+from seq2see.models.embeddings_and_heads import TiedHead
 from seq2see.models.language_model import LanguageModel
 
 MIN_PACKED_SIZE = 1 << 20

@@ -1,10 +1,11 @@
-"""A Transformer with eight fused kernels for each decoder block, for one token of a few rows on a GPU.
+"""A Transformer with fused kernels for one token of each row on a GPU: eight for each decoder block of a few rows.
 
 In PyTorch a decoder block consists of sixteen kernels, and for one row launching a kernel takes longer than running it.
-Here norms, activations and residual sums are fused with the neighboring linear layers
-(acceleration/fused_linear.py), and the update of the key-value cache with self-attention
-(acceleration/single_query_attention.py). For more rows, or several tokens at a time, the original model is used. It is
-the definition, too; tests/acceleration/test_small_batch.py compares both, and so does the contract of all decoders.
+Here the update of the key-value cache is part of self-attention, whose kernels are made for one query
+(acceleration/single_query_attention.py). With a few rows, norms, activations and residual sums are fused with the
+neighboring linear layers (acceleration/fused_linear.py); with more rows these are torch's kernels. For several tokens
+at a time the original model is used. It is the definition, too; tests/acceleration/test_small_batch.py compares both,
+and so does the contract of all decoders.
 
 The last norm of a block is computed by the kernel that reads the residual stream next. So pre-norm and post-norm have
 one form, n = norm(x), x ← residual + f(n):
@@ -28,16 +29,21 @@ from seq2see.acceleration.embedding import EmbeddingTables, embed_tokens
 from seq2see.acceleration.fused_linear import MAX_ROWS, LayerNormWeights, LinearWeights, fused_linear
 from seq2see.acceleration.single_query_attention import cached_self_attention, single_query_cross_attention
 from seq2see.core.batch import Images, Sequences
-from seq2see.core.plain_class import plain_class
+from seq2see.core.devices import plain_class
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
-from seq2see.layers.norms import LayerNorm
+from seq2see.layers.norms_and_dropout import LayerNorm, PostNorm, PreNorm
 from seq2see.layers.positions import LearnedPositions, SinusoidalPositions
-from seq2see.layers.residual import PostNorm, PreNorm
+from seq2see.models.embeddings_and_heads import (
+    SuppressTokensHead,
+    TiedHead,
+    TokenEmbedding,
+    UnscaledTokenEmbedding,
+    UntiedHead,
+    UntiedNoBiasHead,
+)
 from seq2see.models.gpt import GPTDecoder, GPTState
-from seq2see.models.heads import SuppressTokensHead, TiedHead, UntiedHead, UntiedNoBiasHead
 from seq2see.models.language_model import DecoderState, LanguageModel
-from seq2see.models.token_embeddings import TokenEmbedding, UnscaledTokenEmbedding
 from seq2see.models.transformer import TransformerDecoder, TransformerState
 
 Vectors = Float[Tensor, "row width"]
@@ -70,6 +76,20 @@ def reference_linear(
     return output if residual is None else output + residual
 
 
+def linear(
+    vectors: Float[Tensor, "row input"],
+    layer: LinearWeights,
+    norm: LayerNormWeights | None = None,
+    residual: Float[Tensor, "row output"] | None = None,
+) -> tuple[Float[Tensor, "row output"], Float[Tensor, "row input"]]:
+    """activation(norm(x) Wᵀ + b) + residual, and norm(x): one kernel for a few rows, torch's kernels for more rows."""
+    if vectors.size(0) <= MAX_ROWS:
+        return fused_linear(vectors, layer, norm, residual)
+    if norm is not None:
+        vectors = functional.layer_norm(vectors, norm.weight.shape, norm.weight, norm.bias, norm.eps)
+    return reference_linear(vectors, layer, residual=residual), vectors
+
+
 @dataclass(frozen=True)
 class ResidualStream:
     """The residual stream of a stack, and a norm that the next kernel applies to it."""
@@ -83,8 +103,8 @@ class ResidualStream:
         """Apply a sublayer: a linear layer, the function `between`, and another linear layer."""
         is_pre = isinstance(wrapper, PreNorm)
         norm = wrapper.norm if is_pre else self.norm
-        hidden, normalized = fused_linear(self.rows, first, _norm(norm))
-        rows, _ = fused_linear(between(hidden), _layer(last), residual=self.rows if is_pre else normalized)
+        hidden, normalized = linear(self.rows, first, _norm(norm))
+        rows, _ = linear(between(hidden), _layer(last), residual=self.rows if is_pre else normalized)
         return ResidualStream(rows, None if is_pre else wrapper.norm)
 
 
@@ -165,7 +185,7 @@ DECODER_FUNCTIONS: dict[type[nn.Module], Callable[[Any, ResidualStream, Any], Re
 
 
 class SmallBatchModel:
-    """A model with fused kernels for small batches; changes of the head after its creation have no effect."""
+    """A model with fused kernels for one token of each row; changes of the head after its creation have no effect."""
 
     def __init__(self, model: LanguageModel, embedding_tables: EmbeddingTables):
         self.model, self.embedding_tables = model, embedding_tables
@@ -176,7 +196,7 @@ class SmallBatchModel:
     def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> DecoderState:
         """Return the state before the first token; the keys and values of the source are made contiguous."""
         state = self.model.start(source, rows, max_length)
-        if rows > MAX_ROWS or not isinstance(state.decoder, TransformerState):
+        if not isinstance(state.decoder, TransformerState):
             return state
         blocks = []
         for block in state.decoder.blocks:
@@ -188,18 +208,18 @@ class SmallBatchModel:
         self, tokens: Int[Tensor, "row new"], state: DecoderState
     ) -> tuple[Float[Tensor, "row new vocab"], DecoderState]:
         """Read one or more new tokens of each row; cache lengths and positions are updated in place."""
-        if tokens.size(1) > 1 or tokens.size(0) > MAX_ROWS:
+        if tokens.size(1) > 1:
             return self.model.step(tokens, state)
         decoder, decoder_state = self.model.decoder, state.decoder
         embeddings = embed_tokens(self.embedding_tables, tokens, state.position)
         stream = self.run_decoder(decoder, ResidualStream(embeddings), decoder_state)
-        logits, _ = fused_linear(stream.rows, self.head, _norm(stream.norm or decoder.final_norm))
-        new_state = replace(decoder_state, cache_lengths=decoder_state.cache_lengths.add_(1))
-        return logits[:, None], replace(state, position=state.position.add_(1), decoder=new_state)
+        logits, _ = linear(stream.rows, self.head, _norm(stream.norm or decoder.final_norm))
+        torch._foreach_add_((decoder_state.cache_lengths, state.position), 1)  # one kernel for both
+        return logits[:, None], state
 
 
 def make_small_batch_model(model: LanguageModel) -> LanguageModel | SmallBatchModel:
-    """Return a version with fused kernels for small batches; the model itself if the kernels do not support it."""
+    """Return a version with fused kernels for one token; the model itself if the kernels do not support it."""
     decoder, embedding_tables = model.decoder, _embedding_tables(model.target)
     if plain_class(decoder) not in DECODER_FUNCTIONS or embedding_tables is None:
         return model

@@ -1,23 +1,17 @@
-"""What acceleration needs: its switch (`SEQ2SEE_PLAIN`), triton, a C compiler, and streams for CUDA graphs.
-
-With `SEQ2SEE_PLAIN=1` in the environment, the textbook runs alone.
-"""
+"""What acceleration needs: triton, a C compiler, and streams for CUDA graphs."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
-
-
-def plain_only() -> bool:
-    """Whether everything is to be computed by the definitions."""
-    return os.environ.get("SEQ2SEE_PLAIN", "") not in ("", "0")
 
 
 def has_triton(environment: Mapping[str, str]) -> bool:
@@ -52,3 +46,19 @@ def side_stream() -> Iterator[None]:
     with torch.cuda.stream(stream):
         yield
     torch.cuda.current_stream().wait_stream(stream)
+
+
+@contextlib.contextmanager
+def captured_in(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
+    """Capture the kernels of the block in a CUDA graph.
+
+    No garbage is collected meanwhile: a capture fails if another graph is freed while it runs.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph, pool=pool):
+            yield
+    finally:
+        if was_enabled:
+            gc.enable()

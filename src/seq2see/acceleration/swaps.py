@@ -3,13 +3,14 @@
 A swap replaces the class of a module by a subclass that computes the same with fewer or faster operations. Weights,
 names and hooks of the module stay. Each swap names the definition that it must equal, the test that compares both, and
 the benchmark that shows its gain. Which swaps apply is a function of device, precision and settings, and never of a
-measured time.
+measured time. With `SEQ2SEE_PLAIN=1` in the environment, the textbook runs alone.
 
 `describe` returns the table that `seq2see explain` prints: which layer of a model runs on what, and why.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -28,22 +29,25 @@ from seq2see.acceleration.layers import (
     FusedGatedFeedForward,
     FusedGeluFeedForward,
     FusedGeluTanhFeedForward,
-    FusedRotaryPositions,
-    UnsynchronizedNgramEmbedding,
-)
-from seq2see.acceleration.stacks import (
     FusedPostNorm,
     FusedPreNorm,
+    FusedRotaryPositions,
     PrecomputedLayerNorm,
     PrecomputedRMSNorm,
     UnpaddedGPTDecoder,
     UnpaddedTransformerDecoder,
     UnpaddedTransformerEncoder,
+    UnsynchronizedNgramEmbedding,
     has_kernel,
     link_residuals,
 )
-from seq2see.core.plain_class import plain_class
+from seq2see.core.devices import plain_class
 from seq2see.layers.resnet import ConvolutionalStem, ResNet, ResNetStem
+
+
+def plain_only() -> bool:
+    """Whether everything is to be computed by the definitions."""
+    return os.environ.get("SEQ2SEE_PLAIN", "") not in ("", "0")
 
 
 @dataclass(frozen=True)
@@ -230,6 +234,7 @@ PARTS = (
         lambda conditions: conditions.training and conditions.kernels and conditions.device == "cuda",
         "tests/acceleration/test_fused_cross_entropy.py",
         "train_gpu.py",
+        needs="chunked-cross-entropy",
     ),
     Part(
         "onednn-linear",
@@ -290,6 +295,7 @@ PARTS = (
         lambda conditions: conditions.training and conditions.device == "cuda",
         "tests/acceleration/test_cuda_graphs.py",
         "train_gpu.py",
+        needs="chunked-cross-entropy",  # the definition selects rows with a label, and their number is known on the CPU
     ),
 )
 """Every other fast part of a training step."""

@@ -22,15 +22,29 @@ from seq2see.acceleration.layers import linear_layers, use_onednn
 from seq2see.acceleration.support import TRITON
 from seq2see.acceleration.swaps import Conditions, accelerate, parts_for
 from seq2see.core.batch import Batch
-from seq2see.core.devices import autocast
 from seq2see.training.loop import Trainer
-from seq2see.training.objectives import Objective
+from seq2see.training.objectives import (
+    Classification,
+    MaskedToken,
+    MaskedTokenNextSentence,
+    NextToken,
+    NextValue,
+    Objective,
+)
 from seq2see.training.optimizers import MuonOptimizer, gradients_of
 from seq2see.training.scheduled_sampling import TeacherForcing
 from seq2see.training.settings import Training
 
 MAX_PENDING_STEPS = 50
 """On a GPU, the maximum number of enqueued steps whose metrics have not been fetched."""
+
+CAPTURABLE = (NextToken, MaskedToken, MaskedTokenNextSentence, Classification, NextValue)
+"""The objectives whose loss reads no number of a tensor, which a CUDA graph cannot capture; others may read some."""
+
+
+def can_be_captured(objective: Objective) -> bool:
+    """Whether a CUDA graph can capture a step; scheduled sampling decodes token by token before the pass."""
+    return type(objective) in CAPTURABLE and isinstance(objective.feeding, TeacherForcing)
 
 
 def training_conditions(settings: Training, device: torch.device) -> Conditions:
@@ -71,8 +85,7 @@ class AcceleratedTrainer(Trainer):
             compile_blocks(self.model)
         if device.type == "cuda":
             self.max_pending_steps = MAX_PENDING_STEPS
-        # Scheduled sampling decodes token by token before the pass, and a CUDA graph cannot capture that.
-        use_graph = "cuda-graph" in self.parts and isinstance(objective.feeding, TeacherForcing)
+        use_graph = "cuda-graph" in self.parts and can_be_captured(objective)
         self._run_step = GraphedCallable(self.uncaptured_step, self._warmup) if use_graph else self.uncaptured_step
 
     def run_step(self, batch: Batch) -> Float[Tensor, "metrics"]:
@@ -88,7 +101,7 @@ class AcceleratedTrainer(Trainer):
     def forward_backward(self, micro_batch: Batch) -> Float[Tensor, ""]:
         """Accumulate the gradient of the summed loss of a micro-batch, and return this loss."""
         with self.bf16_weights.activate() if self.bf16_weights else use_onednn(self.cpu_linears):
-            with autocast(self.device, self.settings.precision):
+            with self.autocast:
                 loss = self.loss(micro_batch)
             if isinstance(self.cross_entropy, ChunkedCrossEntropy):
                 self.cross_entropy.run_backward(loss)

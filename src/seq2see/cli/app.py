@@ -1,9 +1,13 @@
-"""The commands, and how errors are printed."""
+"""The commands, how errors are printed, and how the process starts and ends."""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import sys
+import threading
+from types import FrameType
 from typing import Any
 
 import typer
@@ -79,6 +83,44 @@ def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Sequence models you can read, train with one command, and look inside."""
+
+
+def main() -> None:
+    """The entry point of the command `seq2see`. User errors are printed in one or two lines, with exit code 2."""
+    _open_streams()
+    code = run(sys.argv[1:])
+    if "torch" in sys.modules and _is_main_program(sys._getframe(1)):
+        _exit_fast(code)
+    sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Replace closed standard streams (`<&-`) by the null device."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+
+
+def _is_main_program(caller: FrameType) -> bool:
+    """Whether the process runs only this command: no calling code, profiler or other thread continues after it."""
+    frame = caller.f_back
+    while frame and frame.f_globals.get("__name__") == "runpy":  # `python -m` calls modules from runpy
+        frame = frame.f_back
+    threads = [thread for thread in threading.enumerate() if not thread.daemon]
+    return caller.f_code.co_filename == sys.argv[0] and frame is None and threads == [threading.main_thread()]
+
+
+def _exit_fast(code: int) -> None:
+    """Run the registered exit functions, and end this process without destroying its objects.
+
+    The destructors of torch and the GPU libraries take about as long as drawing the curves of a run, and the operating
+    system frees all memory anyway.
+    """
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError):  # a closed pipe: the normal exit of Python reports it
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -75,8 +75,8 @@ def _check_files(paths: list[Path], task: str) -> None:
         if not path.exists():
             raise missing_file(path)
     if task:
-        from seq2see.api import recipe
-        from seq2see.tasks.registry import task_of
+        from seq2see.recipes.registry import recipe
+        from seq2see.tasks.task import task_of
 
         corpus: Any = task_of(recipe(task)).corpus(tuple(map(str, paths)))
     else:
@@ -94,10 +94,10 @@ def _check_files(paths: list[Path], task: str) -> None:
 
 def _check_windows(corpus: UserData, task: str, report: DataReport) -> None:
     """Report a text that is too short for the windows of a recipe: the error that training would raise."""
-    from seq2see.api import resolve
     from seq2see.data.hold_out import check_hold_out
+    from seq2see.recipes.registry import resolve
     from seq2see.runs.prepare import prepare
-    from seq2see.tasks.registry import task_of
+    from seq2see.tasks.task import task_of
 
     recipe = resolve(task, corpus.paths, {})
     check = task_of(recipe).check_dataset

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from seq2see.runs.compare import ChangedSentence, ComparedAnswers
     from seq2see.runs.run_folder import RunFolder
+    from seq2see.tasks.report_parts import ReportTable
+    from seq2see.tasks.task import Task
 
 
 def evaluate(
@@ -24,13 +29,12 @@ def evaluate(
         _evaluate_texts([run, *([other] if other else [])], file, set_)
         return
     from seq2see.cli.predict import decoding_setting
-    from seq2see.cli.scores import print_scores
     from seq2see.metrics.bleu import INSTALL_HINT, has_moses
     from seq2see.runs.evaluate import evaluate, test_size
     from seq2see.runs.report import write_report
     from seq2see.runs.run_folder import find_run, read_scores
     from seq2see.runs.terminal import Terminal
-    from seq2see.tasks.registry import task_of
+    from seq2see.tasks.task import task_of
 
     folders = [find_run(name) for name in (run, other) if name]
     settings = dict(map(decoding_setting, set_ or []))
@@ -50,7 +54,6 @@ def evaluate(
 
 def _compare(first: RunFolder, second: RunFolder) -> None:
     """Print how two evaluated runs differ."""
-    from seq2see.cli.scores import print_answers, print_changes
     from seq2see.runs.compare import (
         compare,
         compare_answers,
@@ -59,7 +62,7 @@ def _compare(first: RunFolder, second: RunFolder) -> None:
         compare_texts,
         largest_changes,
     )
-    from seq2see.tasks.registry import task_of
+    from seq2see.tasks.task import task_of
 
     kinds = {task_of(run.recipe()).comparison for run in (first, second)}
     if "scores" in kinds:
@@ -95,3 +98,57 @@ def _evaluate_texts(names: list[str], files: list[Path], settings: list[str] | N
             print(unknown)
     if len(tokenizers) > 1:
         print("perplexities with different tokenizers are not comparable; compare bits per character")
+
+
+def print_wrapped(text: str) -> None:
+    """Print a text wrapped at 80 columns; signatures are not broken, so that they can be copied."""
+    print(textwrap.fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+
+
+def print_scores(task: Task, run: object, scores: dict[str, Any]) -> None:
+    """Print the scores of an evaluation, and its files."""
+    for line in task.score_lines(scores):
+        if isinstance(line, str):
+            print_wrapped(line)
+        else:
+            _print_table(line)
+    for warning in scores.get("changed_splits", ()):
+        print(f"note   {warning}")
+    print(f"files  {run}/eval, {run}/report.html")
+
+
+def _print_table(part: ReportTable) -> None:
+    """Print a table whose first columns are texts, the others numbers."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, title in enumerate(part.header):
+        table.add_column(str(title), justify="left" if index < part.text_columns else "right")
+    for row in part.rows:
+        table.add_row(*(Text(str(value)) for value in row))
+    Console().print(table)
+
+
+def print_changes(first: object, second: object, changes: Sequence[ChangedSentence]) -> None:
+    """Print the sentences with the largest changes from one run to another."""
+    if changes:
+        print(f"\nlargest changes from {first} to {second} (gain in chrF2)")
+    for each in changes:
+        print(f"\n{each.gain:+7.1f}  {each.source}")
+        for name, text in (("reference", each.reference), (first, each.first), (second, each.second)):
+            print(f"         {name}: {text}")
+
+
+EXAMPLES_SHOWN = 3
+"""The number of examples that only one of the two runs predicts correctly, for each run."""
+
+
+def print_answers(first: object, second: object, compared: ComparedAnswers) -> None:
+    """Print the accuracies of two runs, and examples that only one of them predicts correctly."""
+    print(f"accuracy %: {compared.accuracy}")
+    for name, rows in ((first, compared.only_first), (second, compared.only_second)):
+        print(f"\n{len(rows):,} test examples that {name} predicts better")
+        for text, label, first_prediction, second_prediction in rows[:EXAMPLES_SHOWN]:
+            print(f"  {text}\n    label: {label}\n    {first}: {first_prediction}\n    {second}: {second_prediction}")

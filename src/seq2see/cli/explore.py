@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seq2see.cli.startup import importing
+from seq2see.core.startup import importing
 
 
 def explore(

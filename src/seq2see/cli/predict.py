@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from seq2see.cli.startup import importing
+from seq2see.core.startup import importing
 
 if TYPE_CHECKING:
     from seq2see.core.settings import Settings

@@ -29,8 +29,8 @@ def show(
     toml: Annotated[bool, typer.Option("--toml", help="Print as TOML, to save and change.")] = False,
 ) -> None:
     """Explain a recipe: every setting, its value and its meaning."""
-    from seq2see.api import resolve
     from seq2see.core.settings import walk
+    from seq2see.recipes.registry import resolve
 
     resolved = resolve(recipe, [], {})
     if toml:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seq2see.cli.startup import importing
-from seq2see.core.cuda_warmup import create_cuda_context, cuda_warmup, run_in_background
+from seq2see.core.startup import create_cuda_context, cuda_warmup, importing, run_in_background
 
 
 def train(
@@ -27,12 +26,11 @@ def train(
     with importing():
         if not dry:
             _start_cuda_warmup()
-        from seq2see.api import resolve
-        from seq2see.runs.dry_run import dry_run
+        from seq2see.recipes.registry import resolve
         from seq2see.runs.report import write_report
         from seq2see.runs.terminal import Terminal, program_name
-        from seq2see.runs.train import train_recipe
-        from seq2see.tasks.registry import task_of
+        from seq2see.runs.train import dry_run, train_recipe
+        from seq2see.tasks.task import task_of
         from seq2see.training.loop import Interrupted
 
     resolved = resolve(recipe, [str(path) for path in data or []], dict(_assignments(set_ or [])))

@@ -51,7 +51,7 @@ def contexts(
     from rich.table import Table
 
     from seq2see.core.errors import UserError
-    from seq2see.inspection.result_plots import draw_contexts
+    from seq2see.inspection.plotting import draw_contexts
     from seq2see.interop.checkpoint_files import is_pretrained
     from seq2see.runs.run_folder import find_model
 

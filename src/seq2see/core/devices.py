@@ -1,4 +1,4 @@
-"""Devices: the GPU or the CPU, mixed precision, and a description of the machine."""
+"""The device of a model, its precision and its class of definition; and a description of the machine."""
 
 from __future__ import annotations
 
@@ -58,3 +58,9 @@ def describe_machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
     }
+
+
+def plain_class(module: nn.Module) -> type[nn.Module]:
+    """The class with the definition that this module computes; a fast subclass names it as `plain`."""
+    plain: type[nn.Module] = getattr(type(module), "plain", type(module))
+    return plain

@@ -13,12 +13,10 @@ another, and selects the one with the highest throughput. `benchmarks/threads.py
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -122,23 +120,3 @@ class WorkerPool:
         finally:
             pool.shutdown(cancel_futures=True)  # after Ctrl-C, only running items are completed
             torch.set_num_threads(before)
-
-
-_CHECK: ContextVar[Callable[[], None] | None] = ContextVar("cancellation", default=None)
-
-
-@contextlib.contextmanager
-def cancellable(check: Callable[[], None]) -> Iterator[None]:
-    """Register a check for this context: `check_cancelled` calls it, and an exception of it ends the computation."""
-    token = _CHECK.set(check)
-    try:
-        yield
-    finally:
-        _CHECK.reset(token)
-
-
-def check_cancelled() -> None:
-    """Call the registered check, which raises an exception if the result is no longer needed."""
-    check = _CHECK.get()
-    if check is not None:
-        check()

@@ -23,7 +23,7 @@ from torch import Tensor
 from seq2see.core.batch import Batch, Images, MixedBatch
 from seq2see.core.seeds import CounterRng
 from seq2see.core.settings import Settings
-from seq2see.data.buckets import IntArray
+from seq2see.data.pair_dataset import IntArray
 from seq2see.data.rand_augment import Cutout, Flip, PixelBatch, RandAugment, Shift, pixel_grid
 
 

@@ -24,10 +24,9 @@ from seq2see.core.batch import IGNORE_INDEX, Batch, Images, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.core.seeds import permutation
-from seq2see.data.buckets import IntArray, padded_width
 from seq2see.data.examples import ImageExamples
 from seq2see.data.labeled_dataset import label_ids
-from seq2see.data.pair_dataset import EncodedTexts, decoder_inputs_and_labels
+from seq2see.data.pair_dataset import EncodedTexts, IntArray, decoder_inputs_and_labels, padded_width
 from seq2see.data.readers.image_files import decode_with_issues
 from seq2see.data.readers.video_decoding import frame_indices, load_video
 from seq2see.data.tokenizers.tokenizer import PAD, Tokenizer

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences, WordSequences
 from seq2see.core.errors import UserError
-from seq2see.data.buckets import IntArray
 from seq2see.data.examples import Example
-from seq2see.data.pair_dataset import EncodedTexts, PairDataset, take_padded
+from seq2see.data.pair_dataset import EncodedTexts, IntArray, PairDataset, take_padded
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from seq2see.core.batch import IGNORE_INDEX, Batch, SequencePairs
 from seq2see.core.errors import UserError
 from seq2see.core.seeds import generator
-from seq2see.data.buckets import IntArray
 from seq2see.data.examples import Example
+from seq2see.data.pair_dataset import IntArray
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, PAD, UNK, Tokenizer
 from seq2see.data.windows import TextDataset
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from seq2see.core.batch import IGNORE_INDEX, Batch, PackedSequences
 from seq2see.core.errors import UserError
 from seq2see.core.seeds import permutation
-from seq2see.data.buckets import IntArray
-from seq2see.data.pair_dataset import NO_EXAMPLE, EncodedTexts, PairDataset
+from seq2see.data.pair_dataset import NO_EXAMPLE, EncodedTexts, IntArray, PairDataset
 from seq2see.data.tokenizers.tokenizer import BOS, PAD
 
 ROW_LENGTH = 128

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
-from seq2see.data.buckets import IntArray
 from seq2see.data.examples import Example
+from seq2see.data.pair_dataset import IntArray
 from seq2see.data.tokenizers.tokenizer import Tokenizer
 from seq2see.data.windows import TextDataset
 

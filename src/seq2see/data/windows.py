@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from seq2see.core.batch import IGNORE_INDEX, Batch, ContiguousBatch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.seeds import generator, permutation, uniform
-from seq2see.data.buckets import IntArray
 from seq2see.data.examples import Example
-from seq2see.data.pair_dataset import MANY_UNKNOWN
+from seq2see.data.pair_dataset import MANY_UNKNOWN, IntArray
 from seq2see.data.tokenizers.pretrained_tokenizer import PretrainedTokenizer
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, UNK, UNK_TEXT, Tokenizer
 

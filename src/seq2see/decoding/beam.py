@@ -25,8 +25,17 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from seq2see.data.tokenizers.tokenizer import EOS, PAD
-from seq2see.decoding.hypotheses import History, Hypothesis, LengthPenalty, NoPenalty, make_hypothesis
-from seq2see.decoding.samplers import DecodingStep, Search, TopK, stable_topk
+from seq2see.decoding.samplers import (
+    DecodingStep,
+    History,
+    Hypothesis,
+    LengthPenalty,
+    NoPenalty,
+    Search,
+    TopK,
+    make_hypothesis,
+    stable_topk,
+)
 
 StoppingRule = Callable[[Tensor, Tensor], Tensor]
 """(score of the worst required hypothesis, best attainable score) of each input -> whether its search stops."""

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seq2see.data.tokenizers.tokenizer import EOS, PAD
-from seq2see.decoding.hypotheses import History
+from seq2see.decoding.samplers import History
 
 LogitsProcessor = Callable[[History, Tensor], Tensor]
 """(history, scores (row, vocab)) -> scores (row, vocab)"""

@@ -3,7 +3,7 @@
 Models share the cores of the machine, so two concurrent requests would slow each other down; and because there is one
 worker, traces of two requests cannot mix. If a client disconnects, its waiting job is removed from the queue. A running
 job is cancelled if its client disconnects or if it exceeds the time limit; it stops when the model's code next calls
-`check_cancelled` (`core/worker_pool.py`).
+`check_cancelled` (`decoding/engine.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seq2see.core.errors import UserError
-from seq2see.core.worker_pool import cancellable
+from seq2see.decoding.engine import cancellable
 
 MAX_WAITING = 16
 JOB_TIMEOUT = 120.0

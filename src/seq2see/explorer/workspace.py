@@ -17,10 +17,8 @@ from seq2see.models.settings import ModelSettings
 from seq2see.runs.load import open_folder
 from seq2see.runs.run_folder import RunFolder, find_run
 from seq2see.tasks.model import Model
-from seq2see.tasks.model_folder import ModelConfig
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import task_named
-from seq2see.tasks.task import Task
+from seq2see.tasks.model_folder import ModelConfig, Recipe
+from seq2see.tasks.task import Task, task_named
 
 MAX_CACHED = 32
 """The maximum number of cached values."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Images, Sequences
-from seq2see.core.plain_class import plain_class
+from seq2see.core.devices import plain_class
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.gru_lstm import ResetBeforeGRUCell
 from seq2see.layers.positions import RelativePositions
@@ -25,7 +25,7 @@ from seq2see.layers.recurrent_attention import AdditiveAttention, MemoryAttentio
 from seq2see.layers.recurrent_cells import RecurrentCell
 from seq2see.layers.recurrent_stack import StackedRNN
 from seq2see.models.decoder_attention import DecoderAttention
-from seq2see.models.heads import TiedHead
+from seq2see.models.embeddings_and_heads import TiedHead
 
 LOCK = threading.Lock()
 """Models are shared, and a summary wraps their methods for a moment: only one summary runs at a time."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Sequences
-from seq2see.core.plain_class import plain_class
+from seq2see.core.devices import plain_class
 from seq2see.inspection.trace import trace
 from seq2see.layers.attention import SelfAttention
 from seq2see.layers.positions import (

@@ -39,9 +39,8 @@ from torch import Tensor, nn
 from seq2see.core.batch import Sequences
 from seq2see.inspection.record import ActivationRecord, Side, Signal, SignalKind
 from seq2see.layers.attention import Attention, AttentionRecord, CrossAttention
-from seq2see.layers.records import CellRecord, MemoryAttentionRecord
-from seq2see.layers.recurrent_attention import AdditiveAttention, MemoryAttention
-from seq2see.layers.recurrent_cells import RecurrentCell
+from seq2see.layers.recurrent_attention import AdditiveAttention, MemoryAttention, MemoryAttentionRecord
+from seq2see.layers.recurrent_cells import CellRecord, RecurrentCell
 from seq2see.layers.recurrent_stack import BidirectionalRNN
 from seq2see.models.classifier import Classifier
 from seq2see.models.embedding_model import EmbeddingModel

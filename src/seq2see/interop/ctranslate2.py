@@ -32,8 +32,8 @@ from torch import Tensor, nn
 from seq2see.core.errors import UserError, require_packages
 from seq2see.core.files import atomic_folder, sync_folder
 from seq2see.data.tokenizers.tokenizer import BOS, BOS_TEXT, EOS, EOS_TEXT, PAD, UNK_TEXT
-from seq2see.decoding.hypotheses import Average, Hypothesis, NoPenalty
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
+from seq2see.decoding.samplers import Average, Hypothesis, NoPenalty
 from seq2see.interop.exportable import (
     ExportableModel,
     position_table,
@@ -46,10 +46,9 @@ from seq2see.interop.exportable import (
 )
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.feed_forward import FeedForward
-from seq2see.layers.norms import EPSILON
-from seq2see.models.heads import TiedHead, UntiedHead
+from seq2see.layers.norms_and_dropout import EPSILON
+from seq2see.models.embeddings_and_heads import TiedHead, TokenEmbedding, UntiedHead
 from seq2see.models.settings import ModelSettings
-from seq2see.models.token_embeddings import TokenEmbedding
 from seq2see.models.transformer import TransformerSettings
 
 ENGINE = "CTranslate2"

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import Tokenizer
-from seq2see.decoding.settings import Decoding
-from seq2see.layers.norms import EPSILON
+from seq2see.decoding.engine import Decoding
+from seq2see.layers.norms_and_dropout import EPSILON
+from seq2see.models.embeddings_and_heads import TokenEmbedding
 from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.image_settings import ImageSource
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TokenEmbeddingSettings
-from seq2see.models.token_embeddings import TokenEmbedding
 from seq2see.models.transformer import TransformerSettings
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.data.tokenizers.tokenizer import EOS, SplitTokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.ctranslate2 import translate_options, write_ct2
 from seq2see.interop.exportable import ExportableModel
 from seq2see.interop.hugging_face_bert import bert_layout, write_bert

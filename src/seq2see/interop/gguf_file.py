@@ -16,7 +16,7 @@ from torch import Tensor
 from seq2see.core.errors import UserError, require_packages
 from seq2see.core.settings import read_tree
 from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN, byte_level_json
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.checkpoint_files import JsonConfig, check_finite
 from seq2see.interop.hugging_face_files import template_processing
 from seq2see.interop.pretrained import DEFAULT_MAX_NEW_TOKENS, PretrainedModel, build_pretrained

@@ -35,7 +35,7 @@ from seq2see.data.tokenizers.tokenizer import (
 from seq2see.interop.checkpoint_files import HF_ACTIVATIONS, JsonConfig, WeightMapping, norm_mappings
 from seq2see.interop.exportable import ExportableModel, position_table, setting_text, unsupported
 from seq2see.interop.hugging_face_files import ENGINE, identity_ids, labels_json, stack_json
-from seq2see.models.named_tensors import named_tensors
+from seq2see.models.build import named_tensors
 from seq2see.models.settings import (
     BertEmbeddingSettings,
     EmbeddingTarget,

@@ -29,7 +29,7 @@ from seq2see.interop.exportable import (
     unsupported,
 )
 from seq2see.interop.hugging_face_files import ENGINE, decoding_json, identity_ids, write_causal_tokenizer
-from seq2see.models.named_tensors import named_tensors
+from seq2see.models.build import named_tensors
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings
 

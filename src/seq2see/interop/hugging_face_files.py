@@ -15,8 +15,8 @@ from typing import Any
 from seq2see.core.files import write_json
 from seq2see.data.tokenizers.pretrained_tokenizer import PretrainedTokenizer, TokenIdMap
 from seq2see.data.tokenizers.tokenizer import BOS, BOS_TEXT, EOS, EOS_TEXT, PAD, PAD_TEXT, UNK, UNK_TEXT, Tokenizer
-from seq2see.decoding.hypotheses import Average, NoPenalty
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
+from seq2see.decoding.samplers import Average, NoPenalty
 from seq2see.interop.exportable import (
     TokenizerPair,
     require_transformers,

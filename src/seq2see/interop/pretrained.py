@@ -20,7 +20,7 @@ from seq2see.data.tokenizers.pretrained_tokenizer import (
     read_pretrained_tokenizer,
 )
 from seq2see.data.tokenizers.tokenizer import MASK_TEXT, Tokenizer
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.checkpoint_files import (
     JsonConfig,
     SafetensorsFiles,
@@ -39,10 +39,9 @@ from seq2see.interop.hugging_face_bert import (
 )
 from seq2see.interop.hugging_face_causal import LAYOUTS, SETTINGS
 from seq2see.interop.vit_weights import ViTCheckpoint, google_vit, hugging_face_vit, timm_vit, vit_model
-from seq2see.models.build import build_model
+from seq2see.models.build import build_model, load_named_tensors
 from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.language_model import LanguageModel
-from seq2see.models.named_tensors import load_named_tensors
 from seq2see.models.settings import Label, ModelSettings, Tags
 
 VITS = ("vit", "deit")

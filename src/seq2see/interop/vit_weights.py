@@ -31,7 +31,7 @@ from seq2see.core.files import atomic_folder, write_bytes, write_json
 from seq2see.core.settings import read_tree
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.interop.checkpoint_files import (
     HF_ACTIVATIONS,
     JsonConfig,
@@ -55,10 +55,9 @@ from seq2see.interop.vit_layouts import (
     hugging_face_names,
     vit_mappings,
 )
-from seq2see.models.build import build_model
+from seq2see.models.build import build_model, load_named_tensors, named_tensors
 from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.image_settings import ImageSource
-from seq2see.models.named_tensors import load_named_tensors, named_tensors
 from seq2see.models.settings import ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
 

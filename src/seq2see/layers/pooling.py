@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from seq2see.core.batch import DenseSequences, Sequences
 from seq2see.layers.attention import CrossAttention
 from seq2see.layers.masks import masked_mean, padding_mask, zero_padding
-from seq2see.layers.norms import EPSILON, LayerNorm
+from seq2see.layers.norms_and_dropout import EPSILON, LayerNorm
 
 
 class PrefixTokens(nn.Module):

@@ -7,6 +7,7 @@ and the context vector is the weighted mean of the vectors of the memory.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,7 +16,18 @@ from torch import Tensor, nn
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
 from seq2see.layers.masks import zero_padding
-from seq2see.layers.records import MemoryAttentionRecord
+
+
+@dataclass(frozen=True)
+class MemoryAttentionRecord:
+    """The weights and inputs of attention over one memory, with a head axis of size 1, as in multi-head attention."""
+
+    weights: Float[Tensor, "row 1 query key"]
+    queries: Float[Tensor, "row 1 query size"]
+    keys: Float[Tensor, "row 1 key size"]
+    values: Float[Tensor, "row 1 key width"]
+    mask: Bool[Tensor, "row 1 query key"]
+
 
 Hook = Callable[[MemoryAttentionRecord], None]
 

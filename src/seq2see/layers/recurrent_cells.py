@@ -16,8 +16,20 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.layers.dropout import Dropout
-from seq2see.layers.records import CellRecord
+from seq2see.layers.norms_and_dropout import Dropout
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """The gates and states of a recurrent cell at each time step."""
+
+    gates: dict[str, Tensor]
+    """The gates by name (row, time, width), computed again by the equations, since a fused kernel returns none."""
+    hidden: Float[Tensor, "row time width"]
+    """The hidden states that the cell returned."""
+    cell: Float[Tensor, "row time width"] | None
+    """The memory cells of an LSTM, computed again with the gates."""
+
 
 Hook = Callable[[CellRecord], None]
 

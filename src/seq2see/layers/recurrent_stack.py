@@ -14,8 +14,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from seq2see.core.batch import Sequences
-from seq2see.layers.dropout import VariationalDropout
 from seq2see.layers.masks import last_valid, reverse_sequences, zero_padding
+from seq2see.layers.norms_and_dropout import VariationalDropout
 from seq2see.layers.recurrent_cells import CellState, RecurrentCell
 
 

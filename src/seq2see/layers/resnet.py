@@ -2,7 +2,7 @@
 
 A 3 x 3 convolution combines a pixel and its eight neighbors, with the same weights at all positions. It detects a
 pattern wherever it occurs and needs no position encoding: a ViT must learn this property (Dosovitskiy et al. 2021,
-section 3.1). Compare `residual.py`: x + f(norm(x)) here and there, with convolutions instead of attention.
+section 3.1). Compare `PreNorm`: x + f(norm(x)) here and there, with convolutions instead of attention.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Classification metrics: accuracy, the confusion matrix, and precision, recall and F1 of each label or of spans.
-
-Accuracy is the share of correct predictions, by token or by sentence. The result stores its two counts, so that batches
-can be summed: the mean of the accuracies of batches would weight a token in a small batch more than one in a large
-batch. `check_same_length` serves all metrics that compare outputs with references.
+"""Classification metrics: the confusion matrix, exact matches, and precision, recall and F1 of each label or of spans.
 
 Precision is the share of the predictions of a label that are correct, recall is the share of its examples that are
 found, and F1 is their harmonic mean (van Rijsbergen 1979, chapter 7). Accuracy does not show that a rare label is never
-found; macro F1, the unweighted mean over the labels, does.
+found; macro F1, the unweighted mean over the labels, does. `check_same_length` serves all metrics that compare outputs
+with references.
 
 Spans of words, such as named entities, are marked by BIO tags (B-PER I-PER O). A span is correct only if its start, its
 end and its type are correct (Tjong Kim Sang & De Meulder 2003, section 2.2).
@@ -18,11 +15,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxtyping import Int
-from torch import Tensor
-
-from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
+from seq2see.metrics.perplexity import Accuracy
 
 
 def check_same_length(outputs: Sequence[object], references: Sequence[object]) -> None:
@@ -34,40 +28,6 @@ def check_same_length(outputs: Sequence[object], references: Sequence[object]) -
         )
     if not outputs:
         raise UserError("There are no outputs to score.")
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """The number of correct predictions and the number of all predictions.
-
-    >>> print(Accuracy(3, 4) + Accuracy(0, 1))
-    60.0 % (3 of 5)
-    """
-
-    correct: int
-    total: int
-
-    @property
-    def value(self) -> float:
-        """The share of correct predictions, between 0 and 1."""
-        if self.total == 0:
-            raise UserError("An accuracy needs at least one prediction, but there are none.")
-        return self.correct / self.total
-
-    def __add__(self, other: Accuracy) -> Accuracy:
-        return Accuracy(self.correct + other.correct, self.total + other.total)
-
-    def __str__(self) -> str:
-        return f"{100 * self.value:.1f} % ({self.correct} of {self.total})"
-
-
-def token_accuracy(predictions: Int[Tensor, "row ..."], labels: Int[Tensor, "row ..."]) -> Accuracy:
-    """The accuracy of next-token predictions with teacher forcing; labels with IGNORE_INDEX are not counted."""
-    if predictions.shape != labels.shape:
-        raise ValueError(f"predictions {tuple(predictions.shape)} but labels {tuple(labels.shape)}")
-    label_mask = labels != IGNORE_INDEX
-    is_correct = (predictions == labels) & label_mask
-    return Accuracy(int(is_correct.sum()), int(label_mask.sum()))
 
 
 def sentence_accuracy(outputs: Sequence[object], references: Sequence[object]) -> Accuracy:

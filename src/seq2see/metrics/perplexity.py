@@ -1,8 +1,14 @@
-"""Perplexity: the number of equally probable choices with the uncertainty of the model, per token, word or character.
+"""Metrics of predicted tokens: perplexity and accuracy.
+
+Perplexity is the number of equally probable choices with the uncertainty of the model, per token, word or character.
 
 The perplexities per token of two tokenizers cannot be compared: with longer tokens each prediction is harder, and there
 are fewer predictions. So the unit is part of the value, and values with different units are never compared. Bits per
 character of the same text can be compared for all tokenizers.
+
+Accuracy is the share of correct predictions, by token or by sentence. The result stores its two counts, so that batches
+can be summed: the mean of the accuracies of batches would weight a token in a small batch more than one in a large
+batch.
 """
 
 from __future__ import annotations
@@ -10,6 +16,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from jaxtyping import Int
+from torch import Tensor
+
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
 from seq2see.data.windows import Unit
 
@@ -71,3 +81,37 @@ class Perplexity:
                 hint="Compare their bits per character on the same text instead.",
             )
         return self.value < other.value
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The number of correct predictions and the number of all predictions.
+
+    >>> print(Accuracy(3, 4) + Accuracy(0, 1))
+    60.0 % (3 of 5)
+    """
+
+    correct: int
+    total: int
+
+    @property
+    def value(self) -> float:
+        """The share of correct predictions, between 0 and 1."""
+        if self.total == 0:
+            raise UserError("An accuracy needs at least one prediction, but there are none.")
+        return self.correct / self.total
+
+    def __add__(self, other: Accuracy) -> Accuracy:
+        return Accuracy(self.correct + other.correct, self.total + other.total)
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:.1f} % ({self.correct} of {self.total})"
+
+
+def token_accuracy(predictions: Int[Tensor, "row ..."], labels: Int[Tensor, "row ..."]) -> Accuracy:
+    """The accuracy of next-token predictions with teacher forcing; labels with IGNORE_INDEX are not counted."""
+    if predictions.shape != labels.shape:
+        raise ValueError(f"predictions {tuple(predictions.shape)} but labels {tuple(labels.shape)}")
+    label_mask = labels != IGNORE_INDEX
+    is_correct = (predictions == labels) & label_mask
+    return Accuracy(int(is_correct.sum()), int(label_mask.sum()))

@@ -13,10 +13,9 @@ from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.layers.feed_forward import ACTIVATIONS
-from seq2see.layers.norms import EPSILON, LayerNorm
+from seq2see.layers.norms_and_dropout import EPSILON, LayerNorm
+from seq2see.models.embeddings_and_heads import MaskedLMHead, PreTrainingHead, TokenEmbedding
 from seq2see.models.encoder_model import EncoderModel
-from seq2see.models.heads import MaskedLMHead, PreTrainingHead
-from seq2see.models.token_embeddings import TokenEmbedding
 
 Vectors = Float[Tensor, "row time width"]
 

@@ -1,18 +1,24 @@
-"""From settings to a model: a few tables map each settings class to its module."""
+"""From settings to a model: a few tables map each settings class to its module; and from a file to its weights.
+
+A safetensors file holds only names and tensors, and no two tensors may share memory. So a weight with two names (a tied
+embedding) is stored once. Loading copies values into the existing tensors, so tied weights stay tied, and it is strict:
+a name or a shape that differs is an error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from seq2see.core.errors import UserError
 from seq2see.core.seeds import seed_torch
 from seq2see.core.settings import Settings
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
 from seq2see.layers.initialization import initialize
-from seq2see.layers.norms import EPSILON
+from seq2see.layers.norms_and_dropout import EPSILON
 from seq2see.layers.patch_embedding import PatchEmbedding
 from seq2see.layers.pooling import (
     AttentionPooling,
@@ -34,13 +40,21 @@ from seq2see.models.convolutional import (
     TextCNNSettings,
 )
 from seq2see.models.embedding_model import EMBEDDING_MODELS
+from seq2see.models.embeddings_and_heads import (
+    HEADS,
+    TOKEN_EMBEDDINGS,
+    BertEmbedding,
+    RegressionHead,
+    SuppressTokensHead,
+    TokenEmbedding,
+    ValueEmbedding,
+)
 from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.gpt import GPTDecoder
-from seq2see.models.heads import HEADS, SuppressTokensHead
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.mlp_lm import MLPDecoder, MLPDecoderSettings
-from seq2see.models.ngram_lm import IdentityEmbedding, NgramDecoder, NgramSettings
+from seq2see.models.ngram_lm import IdentityEmbedding, NgramDecoder, NgramSettings, NgramTable
 from seq2see.models.recurrent import (
     RecurrentDecoder,
     RecurrentDecoderSettings,
@@ -68,9 +82,7 @@ from seq2see.models.settings import (
 )
 from seq2see.models.subword_ngrams import NgramEmbedding
 from seq2see.models.tagger import TAGGERS, Tagger, WordTagger
-from seq2see.models.token_embeddings import TOKEN_EMBEDDINGS, BertEmbedding, TokenEmbedding
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
-from seq2see.models.value_embedding import RegressionHead, ValueEmbedding
 from seq2see.models.video import VideoEmbedding
 from seq2see.models.vit import ImageEmbedding, ViT
 
@@ -276,3 +288,58 @@ def _tagger(settings: ModelSettings) -> type[Tagger]:
 def _head(target: TextTarget, table: nn.Embedding) -> nn.Module:
     head = HEADS[target.head](table)
     return SuppressTokensHead(head, table.num_embeddings, target.suppress_tokens) if target.suppress_tokens else head
+
+
+def named_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """The weights and buffers of a model by name; a shared tensor only under its first name."""
+    tensors: dict[str, Tensor] = {}
+    ids: set[int] = set()
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        if id(tensor) not in ids:
+            ids.add(id(tensor))
+            tensors[name] = tensor.detach()
+    return tensors
+
+
+def load_named_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy stored values into a model that must have exactly these names, shapes and dtypes."""
+    for name, part in module.named_modules():
+        if isinstance(part, NgramTable):  # its sizes depend on the training text
+            prefix = f"{name}."
+            part.resize({key[len(prefix) :]: tensor for key, tensor in tensors.items() if key.startswith(prefix)})
+    copy_tensors(named_tensors(module), tensors, "weight")
+
+
+@torch.no_grad()
+def copy_tensors(targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor], kind: str) -> None:
+    """Copy stored tensors into the tensors of the same names, if all of them have the same shapes and dtypes."""
+    check_names(targets, tensors, kind)
+    for name, target in targets.items():
+        stored = tensors[name]
+        if stored.shape != target.shape or stored.dtype != target.dtype:
+            raise UserError(
+                f"The stored {kind} '{name}' is {_shape_and_dtype(stored)}, "
+                f"and the model's is {_shape_and_dtype(target)}.",
+                hint="The weights belong to a model with other settings.",
+            )
+    for name, target in targets.items():  # after all checks, so that no model is loaded in part
+        target.copy_(tensors[name])
+
+
+def check_names(expected: Collection[str], stored: Collection[str], kind: str) -> None:
+    """Raise an error if the stored names are not the expected ones."""
+    missing = [name for name in expected if name not in stored]
+    if missing:
+        raise UserError(f"The {kind} '{missing[0]}' is missing from the stored tensors.", hint=_more(missing))
+    unexpected = [name for name in stored if name not in expected]
+    if unexpected:
+        raise UserError(f"The stored {kind} '{unexpected[0]}' is unexpected.", hint=_more(unexpected))
+
+
+def _more(names: list[str]) -> str:
+    return f"The same holds for {len(names) - 1} more." if len(names) > 1 else ""
+
+
+def _shape_and_dtype(tensor: Tensor) -> str:
+    shape = " x ".join(map(str, tensor.shape)) or "a single number"
+    return f"{shape} of {str(tensor.dtype).removeprefix('torch.')}"

@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Images, Sequences
-from seq2see.layers.dropout import Dropout
+from seq2see.layers.norms_and_dropout import Dropout
+from seq2see.models.embeddings_and_heads import ClassificationHead
 from seq2see.models.encoder_model import EncoderModel
-from seq2see.models.heads import ClassificationHead
 
 
 class Classifier(EncoderModel):

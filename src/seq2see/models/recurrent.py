@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
-from seq2see.layers.dropout import VariationalDropout
 from seq2see.layers.gru_lstm import GRUCell, LSTMCell, ResetBeforeGRUCell
 from seq2see.layers.masks import zero_padding
+from seq2see.layers.norms_and_dropout import VariationalDropout
 from seq2see.layers.recurrent_attention import (
     AdditiveAttention,
     BilinearAttention,

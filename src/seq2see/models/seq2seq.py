@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from seq2see.core.batch import Batch, Images, Sequences
+from seq2see.models.embeddings_and_heads import TokenEmbedding
 from seq2see.models.encoder_model import EncoderOutput
 from seq2see.models.language_model import DecoderState, LanguageModel
-from seq2see.models.token_embeddings import TokenEmbedding
 
 
 class Seq2Seq(LanguageModel):

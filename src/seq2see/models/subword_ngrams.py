@@ -1,7 +1,7 @@
 """Word embeddings from subword information: a word's own vector plus the vectors of its character n-grams.
 
 Bojanowski et al. 2017, section 3.2: "where" is <where>, and <wh, whe, her, ere, re>. The unseen word "unfriendly"
-shares "<un", "friend" and "ly>" with seen words, which indicate that it is no verb. Compare `token_embeddings.py`:
+shares "<un", "friend" and "ly>" with seen words, which indicate that it is no verb. Compare `embeddings_and_heads.py`:
 there each subword is a token, and the encoder combines them; here the encoder gets one vector for each word.
 
 N-grams are hashed into the rows of a table. N-grams with the same row share a vector, which costs little, since they
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.core.batch import Sequences, WordSequences
-from seq2see.layers.dropout import Dropout
+from seq2see.layers.norms_and_dropout import Dropout
 
 BASE, PRIME = 1_000_003, 2**31 - 1
 """Constants of the hashes: the product of BASE and any number below PRIME fits into 64 bits."""

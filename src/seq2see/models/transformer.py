@@ -26,9 +26,8 @@ from seq2see.layers.masks import (
     padding_mask,
     zero_padding,
 )
-from seq2see.layers.norms import EPSILON, NORMS
+from seq2see.layers.norms_and_dropout import EPSILON, NORM_ORDERS, NORMS
 from seq2see.layers.positions import build_relative_positions
-from seq2see.layers.residual import NORM_ORDERS
 from seq2see.models.encoder_model import EncoderOutput
 
 Vectors = Float[Tensor, "row time width"]
@@ -115,7 +114,7 @@ class BlockFactory:
 class EncoderBlock(nn.Module):
     """Self-attention over the whole sequence, then a feed-forward layer for each position.
 
-    x ← norm(x + attention(x)), x ← norm(x + ffn(x)), as in the paper; or with pre-norm (`layers/residual.py`).
+    x ← norm(x + attention(x)), x ← norm(x + ffn(x)), as in the paper; or with pre-norm (`layers/norms_and_dropout.py`).
     """
 
     def __init__(self, factory: BlockFactory):

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from seq2see.core.batch import DenseSequences, Images, Videos
-from seq2see.layers.norms import LayerNorm
+from seq2see.layers.norms_and_dropout import LayerNorm
 from seq2see.models.vit import ImageEmbedding
 
 

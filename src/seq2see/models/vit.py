@@ -14,12 +14,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from seq2see.core.batch import Images, Sequences
-from seq2see.layers.dropout import Dropout
+from seq2see.layers.norms_and_dropout import Dropout
 from seq2see.layers.patch_embedding import PixelNormalization
 from seq2see.layers.pooling import Pooling
 from seq2see.layers.resnet import flatten_map
 from seq2see.models.classifier import Classifier
-from seq2see.models.heads import ClassificationHead
+from seq2see.models.embeddings_and_heads import ClassificationHead
 
 
 class ImageEmbedding(nn.Module):

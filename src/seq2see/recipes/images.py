@@ -6,7 +6,7 @@ from seq2see.data.augmentation import Augmentation
 from seq2see.data.catalogue.catalogue import CatalogueImages
 from seq2see.data.generated.shapes import MovingShapesCorpus, ShapesCorpus
 from seq2see.data.tokenizers.tokenizer import WordLevel
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings, VideoSource
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.resnet_encoder import ConvStemSettings, PixelEmbeddingSettings, ResNetSettings, ResNetStemSettings

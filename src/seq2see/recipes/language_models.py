@@ -7,7 +7,7 @@ from typing import Any
 from seq2see.data.catalogue.catalogue import CatalogueText
 from seq2see.data.readers.texts import PythonLibrary
 from seq2see.data.tokenizers.tokenizer import Characters, Whitespace
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.recurrent import AWDSettings, CellName, RecurrentDecoderSettings
@@ -15,9 +15,8 @@ from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.ngram import NgramRecipe, NgramText
 from seq2see.tasks.write import WriteRecipe
-from seq2see.training.averaging import NTASGD
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import SGD, AdamW, Constant, Cosine
+from seq2see.training.optimizers import NTASGD, SGD, AdamW, Constant, Cosine
 from seq2see.training.settings import Training
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 from seq2see.data.generated.puzzle_corpus import PuzzleCorpus
 from seq2see.data.tokenizers.tokenizer import Characters, WordLevel
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.models.convolutional import GatedCNNSettings
 from seq2see.models.recurrent import AttentionName, CellName, RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import Text, TextTarget, TokenEmbeddingSettings

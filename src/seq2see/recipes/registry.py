@@ -1,14 +1,15 @@
-"""Every built-in recipe by name."""
+"""Every built-in recipe by name; and a recipe with your own data and changed settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from seq2see.core.errors import UserError, missing_file, unknown_name
 from seq2see.recipes import images, language_models, pocket, series, text_encoders, translation
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import default_recipe, own_tasks, read_recipe
+from seq2see.tasks.model_folder import Recipe
+from seq2see.tasks.task import default_recipe, own_tasks, read_recipe, task_of
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "translate": translation.translate,
@@ -110,3 +111,45 @@ def recipe(name: str | Path) -> Recipe:
     if text not in RECIPES:
         raise unknown_name("recipe", text, [*RECIPES, *own_tasks()])
     return RECIPES[text]()
+
+
+def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapping[str, Any]) -> Recipe:
+    """The recipe with the given name, data files and changed settings."""
+    base = name if isinstance(name, Recipe) else recipe(name)
+    if data:
+        base = task_of(base).with_data(base, tuple(map(str, data)))
+    is_fine_tuned = changes.get("pretrained") or base.slot("pretrained") is not None
+    base = _fine_tuned(base, changes) if is_fine_tuned else base.with_(**changes)
+    corpus = base.slot("corpus")
+    if "paths" in type(corpus).model_fields:
+        base = base.model_copy(update={"corpus": _with_absolute_paths(corpus)})
+    return base
+
+
+def _fine_tuned(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """The recipe of a fine-tuning with changed settings; its encoder is that of the pretrained model."""
+    from seq2see.runs.prepare import (  # imported here, because the formats of pretrained models are rarely used
+        ENCODER_PREFIXES,
+        check_pretrained,
+        with_pretrained_encoder,
+    )
+
+    if changes.get("pretrained"):
+        recipe = with_pretrained_encoder(recipe.with_(pretrained=changes["pretrained"]))
+        changes = {path: value for path, value in changes.items() if path != "pretrained"}
+    recipe = recipe.with_(**changes)
+    if any(path.startswith(ENCODER_PREFIXES) for path in changes):
+        check_pretrained(recipe)
+    return recipe
+
+
+def _with_absolute_paths(corpus: Any) -> Any:
+    """The corpus with absolute paths, so that the stored recipe can be trained from any folder."""
+    absolute = {}
+    for name in ("paths", "valid", "test"):
+        paths = [Path(path) for path in getattr(corpus, name)]
+        for path in paths:
+            if not path.exists():
+                raise missing_file(path)
+        absolute[name] = tuple(str(path.absolute()) for path in paths)
+    return corpus.model_copy(update=absolute)

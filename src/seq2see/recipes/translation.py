@@ -5,15 +5,21 @@ from __future__ import annotations
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 from seq2see.data.tokenizers.tokenizer import BPE, Characters, Unigram, WordLevel
-from seq2see.decoding.hypotheses import GNMT, Average
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
+from seq2see.decoding.samplers import GNMT, Average
 from seq2see.models.recurrent import AttentionName, CellName, RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.translate import TranslateRecipe
-from seq2see.training.averaging import CheckpointAverage, ExponentialMovingAverage
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimizers import Adam, AdamW, Cosine, InverseSquareRoot
+from seq2see.training.optimizers import (
+    Adam,
+    AdamW,
+    CheckpointAverage,
+    Cosine,
+    ExponentialMovingAverage,
+    InverseSquareRoot,
+)
 from seq2see.training.settings import Training
 
 

@@ -15,8 +15,8 @@ from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap, paired_
 from seq2see.runs.evaluate import not_evaluated
 from seq2see.runs.run_folder import RunFolder, read_scores
 from seq2see.tasks.model_folder import Tokenizers
-from seq2see.tasks.registry import task_of
 from seq2see.tasks.report_parts import flat_scores
+from seq2see.tasks.task import task_of
 from seq2see.tasks.text_scores import bleu_tokenize
 
 

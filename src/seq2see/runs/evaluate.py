@@ -19,8 +19,7 @@ from seq2see.runs.prepare import changed_splits
 from seq2see.runs.run_folder import RunFolder, read_rows
 from seq2see.tasks.generative import perplexity_scores
 from seq2see.tasks.model import Model
-from seq2see.tasks.registry import task_of
-from seq2see.tasks.task import EvaluatedRow, Evaluation
+from seq2see.tasks.task import EvaluatedRow, Evaluation, task_of
 
 MAX_WINDOW = 1024
 """The window size in tokens for texts given with `--file`; pretrained models often support longer windows."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from seq2see.acceleration.support import plain_only
-from seq2see.acceleration.swaps import Conditions, DescriptionRow, describe
+from seq2see.acceleration.swaps import Conditions, DescriptionRow, describe, plain_only
 from seq2see.acceleration.trainer import training_conditions
 from seq2see.core.devices import pick_device
 from seq2see.runs.load import read_model
 from seq2see.runs.run_folder import find_model
-from seq2see.tasks.registry import read_recipe
+from seq2see.tasks.task import read_recipe
 
 
 def explain_run(name: str) -> list[tuple[str, list[DescriptionRow]]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,28 +22,33 @@ from torch import nn
 from seq2see.acceleration.compiler import load_native_library
 from seq2see.acceleration.inference import Precision, optimize_for_inference, with_fast_search
 from seq2see.acceleration.native import native_unsupported_reason
-from seq2see.acceleration.support import plain_only
-from seq2see.acceleration.swaps import Conditions, accelerate
+from seq2see.acceleration.swaps import Conditions, accelerate, plain_only
 from seq2see.core.batch import Images, Sequences
 from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.files import read_verified, verify_folder
 from seq2see.core.worker_pool import WorkerPool
-from seq2see.decoding.engine import GenerativeModel, decode
+from seq2see.decoding.engine import (
+    MAX_TOKENS,
+    GenerativeModel,
+    decode,
+    make_limits,
+    make_logits_processors,
+    make_sampler,
+)
 from seq2see.decoding.ensemble import Ensemble
-from seq2see.decoding.hypotheses import Hypothesis
-from seq2see.decoding.settings import MAX_TOKENS, make_limits, make_logits_processors, make_sampler
+from seq2see.decoding.samplers import Hypothesis
 from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.interop.ctranslate2 import Ct2Engine
 from seq2see.interop.pretrained import read_npz, read_pretrained
+from seq2see.models.build import load_named_tensors
 from seq2see.models.language_model import LanguageModel
-from seq2see.models.named_tensors import load_named_tensors
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.runs.run_folder import find_model
 from seq2see.tasks.encoder_only import BATCH_SIZE as ENCODER_BATCH_SIZE
 from seq2see.tasks.model import Engine, GenerationRequest, Model, ProgressCallback
 from seq2see.tasks.model_folder import Candidates, ModelConfig, StoredModel, Tokenizers, members_of, weights_file
-from seq2see.tasks.registry import config_from_tree, pretrained_task, task_named
+from seq2see.tasks.task import config_from_tree, pretrained_task, task_named
 
 BATCH_SIZE = 64
 """Sources per batch, unless they need too much memory; a result does not depend on the other sources of its batch."""
@@ -63,14 +68,17 @@ class TorchEngine:
         self.members = [each for each in members_of(module) if isinstance(each, LanguageModel)]
         self.has_source = all(isinstance(each, Seq2Seq) for each in self.members)
         self.device = device_of(module)
-        weights = sum(weight.numel() for weight in module.parameters())
-        self.can_optimize = weights > 0  # an n-gram model has no weight matrices to optimize
-        # A GPU is used by one worker, whatever the number of CPU cores.
-        self.pool = WorkerPool(weights, cores=1 if self.device.type == "cuda" else None)
+        self.weight_count = sum(weight.numel() for weight in module.parameters())
+        self.can_optimize = self.weight_count > 0  # an n-gram model has no weight matrices to optimize
         self.decoded_count = 0
         self._optimized: dict[tuple[str, int], GenerativeModel] = {}
         # Address and version of each weight when the optimized copies were made.
         self._weights: tuple[tuple[int, int], ...] = ()
+
+    @cached_property
+    def pool(self) -> WorkerPool:
+        """The workers; a GPU is used by one, whatever the number of CPU cores."""
+        return WorkerPool(self.weight_count, cores=1 if self.device.type == "cuda" else None)
 
     def generate(self, request: GenerationRequest, on_progress: ProgressCallback) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first."""

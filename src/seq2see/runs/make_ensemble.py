@@ -20,7 +20,7 @@ from seq2see.runs.load import read_model
 from seq2see.runs.prepare import write_common_fingerprints
 from seq2see.runs.run_folder import RunFolder, folder_for
 from seq2see.tasks.model_folder import StoredModel, members_of, write_model
-from seq2see.tasks.registry import task_named
+from seq2see.tasks.task import task_named
 
 
 def make_ensemble(runs: Sequence[RunFolder], out: Path | None = None) -> RunFolder:

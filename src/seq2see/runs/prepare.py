@@ -28,17 +28,15 @@ from seq2see.core.settings import Settings, walk
 from seq2see.data.examples import Example, ImageExamples, short_name
 from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.layers.positions import LearnedPositions2d
-from seq2see.models.named_tensors import named_tensors
+from seq2see.models.build import named_tensors
 from seq2see.runs.load import read_model
 from seq2see.runs.run_folder import find_run
-from seq2see.tasks.model_folder import StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import task_of
-from seq2see.tasks.task import DEVELOPMENT_SPLITS, Splits
+from seq2see.tasks.model_folder import Recipe, StoredModel, Tokenizers
+from seq2see.tasks.task import DEVELOPMENT_SPLITS, Splits, task_of
 
 if TYPE_CHECKING:
     from seq2see.runs.run_folder import RunFolder
-    from seq2see.tasks.recipe import Recipe
+    from seq2see.tasks.model_folder import Recipe
     from seq2see.tasks.task import Splits
 
 ENCODER_PREFIXES = ("source.", "encoder.")

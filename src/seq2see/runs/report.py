@@ -21,7 +21,6 @@ from typing import Any
 
 from seq2see.core.files import write_text
 from seq2see.runs.run_folder import RunFolder, read_rows, read_scores, read_table
-from seq2see.tasks.registry import task_named
 from seq2see.tasks.report_parts import (
     ColoredTokens,
     CopiedLines,
@@ -39,7 +38,7 @@ from seq2see.tasks.report_parts import (
     section,
     words,
 )
-from seq2see.tasks.task import Task
+from seq2see.tasks.task import Task, task_named
 from seq2see.training.loop import read_metrics
 
 STYLE = """

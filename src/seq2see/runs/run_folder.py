@@ -9,8 +9,8 @@ from typing import Any
 
 from seq2see.core.errors import UserError, closest_match
 from seq2see.interop.checkpoint_files import is_pretrained
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import read_recipe
+from seq2see.tasks.model_folder import Recipe
+from seq2see.tasks.task import read_recipe
 
 RUNS = Path("runs")
 

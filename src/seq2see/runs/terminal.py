@@ -27,6 +27,9 @@ LOG_SECONDS = 10.0
 class Terminal:
     """Permanent lines, and below them a progress bar."""
 
+    report_seconds = 0.2
+    """The least time between two changes of the progress bar."""
+
     def __init__(self, task: str, total: int, unit: str = "tok"):
         self.console = Console(highlight=False, soft_wrap=True)
         self.progress = Progress(
@@ -54,7 +57,7 @@ class Terminal:
         """Receive the metrics of a training step."""
         self._tokens += metrics["tokens"]
         now = time.monotonic()
-        if now - self._last_update < 0.2 and step < self.total:
+        if now - self._last_update < self.report_seconds and step < self.total:
             return
         speed = self._tokens / max(now - self._last_update, 1e-9) / 1000
         text = f"loss {metrics['loss']:.3f}  {speed:.1f}k {self.unit}/s"

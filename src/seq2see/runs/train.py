@@ -1,35 +1,129 @@
-"""Train a recipe: from its corpus to a finished run folder."""
+"""Train a recipe: from its corpus to a finished run folder.
+
+At every evaluation, callbacks log the validation loss and write samples; a listener shows the progress. A dry
+run shows the model, the first example of a batch as the model receives it, and the expected training time.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Protocol
 
 import torch
+from torch import nn
 
 import seq2see
 from seq2see.acceleration.cuda_graphs import GraphedCallable
-from seq2see.acceleration.support import plain_only
+from seq2see.acceleration.swaps import plain_only
 from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import Batch
-from seq2see.core.cuda_warmup import cuda_warmup, run_in_background
 from seq2see.core.devices import describe_machine, pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
 from seq2see.core.seeds import seed_torch
+from seq2see.core.startup import cuda_warmup, run_in_background
+from seq2see.data.examples import Example
 from seq2see.layers.initialization import initialize
-from seq2see.runs.callbacks import NullListener, ProgressListener, sample_callback, sample_table, validation_callback
+from seq2see.runs.load import open_model
 from seq2see.runs.prepare import PreparedData, load_pretrained_encoder, prepare, write_split_fingerprints
 from seq2see.runs.run_folder import RunFolder, folder_for
-from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
-from seq2see.tasks.recipe import Recipe
-from seq2see.tasks.registry import task_of
-from seq2see.tasks.task import CountingStep, plain
+from seq2see.tasks.model_folder import ModelConfig, Recipe, StoredModel, write_model
+from seq2see.tasks.task import CountingStep, plain, task_of
 from seq2see.training.checkpoints import DiskFull, final_weights, list_checkpoints, resume, save_trainer
-from seq2see.training.loop import Interrupted, MetricsLogger, NonFinite, StopRequest, Trainer, train
+from seq2see.training.loop import (
+    Callback,
+    CallbackAborted,
+    Interrupted,
+    MetricsLogger,
+    NonFinite,
+    StopRequest,
+    Trainer,
+    train,
+)
+
+
+class ProgressListener(Protocol):
+    """Receives the progress of training."""
+
+    def log(self, text: str) -> None:
+        """Show a line of text."""
+
+    def step(self, step: int, metrics: dict[str, float]) -> None:
+        """Receive the metrics of a training step."""
+
+
+@dataclass(frozen=True)
+class NullListener:
+    """Ignores all progress."""
+
+    def log(self, text: str) -> None:
+        """Do nothing."""
+
+    def step(self, step: int, metrics: dict[str, float]) -> None:
+        """Do nothing."""
+
+
+SAMPLES = 8
+"""The number of sample sentences at every evaluation."""
+
+
+def validation_callback(
+    recipe: Recipe, prepared: PreparedData, metrics_logger: MetricsLogger, log: Callable[[str], None]
+) -> Callback:
+    """Log validation loss and metrics; the loss also decides early stopping."""
+
+    def callback(trainer: Trainer, stop: StopRequest) -> None:
+        with trainer.evaluation_model() as module:
+            loss, scores = task_of(recipe).validate(module, prepared.valid, lambda: _raise_if_stopped(stop))
+        metrics_logger.log(trainer.step, valid_loss=loss, **scores)
+        trainer.record_validation(loss)
+        shown = {name.removeprefix("valid_"): value for name, value in scores.items()}
+        texts = "".join(f"   {name} {100 * value:.1f} %" for name, value in shown.items())
+        log(f"step {trainer.step:>6,}   valid loss {loss:.4f}{texts}")
+
+    return callback
+
+
+def sample_callback(recipe: Recipe, prepared: PreparedData, run: RunFolder) -> Callback:
+    """Write the outputs for a few validation examples, the same at every evaluation."""
+
+    def callback(trainer: Trainer, stop: StopRequest) -> None:
+        with trainer.evaluation_model() as module:
+            table = sample_table(module, recipe, prepared, stop)
+        write_text(run.samples / f"step-{trainer.step:06d}.tsv", table)
+
+    return callback
+
+
+def sample_table(module: nn.Module, recipe: Recipe, prepared: PreparedData, stop: StopRequest) -> str:
+    """A table of a few validation examples: source, reference, output."""
+    task = task_of(recipe)
+    examples = task.samples(prepared.valid, prepared.splits["valid"], SAMPLES)
+    stored = StoredModel(ModelConfig.of(recipe, 0), module, prepared.tokenizers)  # type: ignore[arg-type]
+    outputs = task.sample_outputs(open_model(stored), examples, lambda: bool(stop))
+    _raise_if_stopped(stop)
+    return _as_table(examples, outputs)
+
+
+def _as_table(examples: Sequence[Example], outputs: Sequence[str]) -> str:
+    rows = [(each.source, each.target, output) for each, output in zip(examples, outputs, strict=True)]
+    return "".join("\t".join(map(_one_line, row)) + "\n" for row in [("source", "reference", "output"), *rows])
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\t", "⇥").replace("\n", "⏎").replace("\r", "⏎")
+
+
+def _raise_if_stopped(stop: StopRequest) -> None:
+    if stop:
+        raise CallbackAborted
+
 
 StepCallback = Callable[[int, dict[str, float]], None]
 """Receives the number and the metrics of every training step."""
@@ -75,7 +169,8 @@ def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, li
     if figure := task.batch_figure(batch_at(1), prepared.train):
         figure(run.samples / "batch.png")
     on_step = _import_in_background(listener.step) if trainer.device.type == "cuda" else listener.step
-    train(trainer, batch_at, callbacks, _saver(run, prepared, listener), metrics_logger, on_step)
+    seconds = getattr(listener, "report_seconds", 0.0)  # of a display, which need not change at every step
+    train(trainer, batch_at, callbacks, _saver(run, prepared, listener), metrics_logger, on_step, seconds)
     write_final_model(trainer, recipe, prepared, run)
 
 
@@ -137,7 +232,7 @@ def _import_in_background(on_step: StepCallback) -> StepCallback:
 
     The import starts after the first steps, because capturing their CUDA graphs keeps Python busy.
     """
-    start_import = cache(lambda: run_in_background(lambda: import_module("seq2see.inspection.result_plots")))
+    start_import = cache(lambda: run_in_background(lambda: import_module("seq2see.inspection.plotting")))
 
     def wrapped(step: int, metrics: dict[str, float]) -> None:
         start_import()
@@ -181,3 +276,33 @@ def _open_folder(run: RunFolder, recipe: Recipe, prepared: PreparedData) -> None
 def count_weights(model: torch.nn.Module) -> int:
     """The number of trainable parameters; a tied weight counts once."""
     return sum(weight.numel() for weight in model.parameters())
+
+
+TIMED_STEPS = 3
+
+
+def dry_run(recipe: Recipe, log: Callable[[str], None]) -> None:
+    """Log the data and the model, time a few training steps, and store nothing."""
+    prepared = prepare(recipe, log)
+    task = task_of(recipe)
+    task.check_dataset(recipe, prepared.train)
+    if task.count(recipe, prepared.train, prepared.valid) is not None:
+        log(f"model  {task.describe(recipe, torch.nn.Module(), prepared.train)}")
+        return
+    trainer = new_trainer(recipe, prepared)
+    for name, part in trainer.model.named_children():
+        log(f"part   {name:<8} {type(part).__name__:<20} {count_weights(part):>12,} weights")
+    log(f"model  {count_weights(trainer.model):,} weights in total (tied weights counted once)")
+    batch_at = batches(recipe, prepared)
+    batch = batch_at(1)
+    inputs = {"source": batch.source, "target": batch.target}
+    shapes = [f"{name} {tuple(each.values.shape)}" for name, each in inputs.items() if each is not None]
+    log(f"batch  {', '.join(shapes)}; first row:")
+    for name, values in task.first_row(batch, prepared.tokenizers):
+        log(f"  {name:<15}{values}")
+    trainer.train_step(batch)
+    start = time.monotonic()
+    for step in range(2, 2 + TIMED_STEPS):
+        trainer.train_step(batch_at(step))
+    seconds = (time.monotonic() - start) / TIMED_STEPS
+    log(f"time   about {seconds * recipe.training.steps / 60:.1f} minutes for {recipe.training.steps:,} steps here")

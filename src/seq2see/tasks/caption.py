@@ -26,8 +26,8 @@ from seq2see.data.image_dataset import CaptionDataset, ImageProcessor, VideoProc
 from seq2see.data.readers.data_report import DataReport
 from seq2see.data.readers.user_images import UserCaptionedImages, UserCaptionedVideos
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, train_tokenizer
-from seq2see.decoding.hypotheses import Hypothesis
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
+from seq2see.decoding.samplers import Hypothesis
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import OWN_ENCODERS, ModelSettings, TextTarget
@@ -46,8 +46,7 @@ from seq2see.tasks.classify_image import (
 from seq2see.tasks.generative import GenerativeTask, evaluation_split, generate_splits, perplexity_scores
 from seq2see.tasks.image_figures import batch_figure, frame_attention_figure, word_attention_figure
 from seq2see.tasks.model import GenerationRequest, Model, NamedBatch, Prediction, TextAttention, trace_batch
-from seq2see.tasks.model_folder import StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.model_folder import Recipe, StoredModel, Tokenizers
 from seq2see.tasks.report_parts import ReportSection, RunResults, figure_section
 from seq2see.tasks.task import (
     BatchAt,

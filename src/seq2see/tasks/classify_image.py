@@ -43,8 +43,7 @@ from seq2see.tasks.classify_text import (
 from seq2see.tasks.encoder_only import predict_all
 from seq2see.tasks.image_figures import batch_figure, mistake_figures, patch_attention_figure
 from seq2see.tasks.model import NamedBatch
-from seq2see.tasks.model_folder import StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.model_folder import Recipe, StoredModel, Tokenizers
 from seq2see.tasks.report_parts import ReportSection, RunResults, figure_section
 from seq2see.tasks.task import BatchAt, Capture, EncodedInput, Evaluation, SplitProgress, Splits, plain, split_sizes
 

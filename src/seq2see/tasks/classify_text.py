@@ -23,8 +23,7 @@ from seq2see.metrics.classification import ConfusionMatrix
 from seq2see.models.settings import Label, Text
 from seq2see.tasks.encoder_only import EncoderOnlyTask, TaskResult, predict_all
 from seq2see.tasks.model import ScoredText
-from seq2see.tasks.model_folder import Candidates, StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe, TextEncoder
+from seq2see.tasks.model_folder import Candidates, Recipe, StoredModel, TextEncoder, Tokenizers
 from seq2see.tasks.report_parts import (
     ReportSection,
     ReportTable,
@@ -265,7 +264,7 @@ def confusion_scores(confusion: ConfusionMatrix) -> dict[str, Any]:
 
 def draw_confusion_matrix(confusion: ConfusionMatrix, path: Path) -> None:
     """Draw the confusion matrix."""
-    from seq2see.inspection.result_plots import draw_confusion  # matplotlib only where it is used
+    from seq2see.inspection.plotting import draw_confusion  # matplotlib only where it is used
 
     draw_confusion(confusion.labels, confusion.counts, path)
 

@@ -16,8 +16,7 @@ from seq2see.data.examples import Example
 from seq2see.tasks.classify_image import ClassifyImage
 from seq2see.tasks.classify_text import ClassifyText
 from seq2see.tasks.encoder_only import EmbeddingArray, TaskResult
-from seq2see.tasks.model_folder import StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.model_folder import Recipe, StoredModel, Tokenizers
 from seq2see.tasks.task import EncodedInput, Evaluation, SplitProgress, Splits
 
 

@@ -21,6 +21,7 @@ from seq2see.core.errors import UserError
 from seq2see.data.readers.lines import is_blank
 from seq2see.data.tokenizers.tokenizer import PAD
 from seq2see.models.embedding_model import normalized_embedding
+from seq2see.tasks.generative import evaluate_teacher_forced
 from seq2see.tasks.model import (
     Model,
     NamedBatch,
@@ -34,7 +35,6 @@ from seq2see.tasks.model import (
 )
 from seq2see.tasks.model_folder import Candidates, StoredModel, unknown_token_warnings
 from seq2see.tasks.task import EncodedInput, Task, error_context
-from seq2see.tasks.teacher_forcing import evaluate_teacher_forced
 
 EmbeddingArray = NDArray[np.float32]
 ProgressCallback = Callable[[int], Any]

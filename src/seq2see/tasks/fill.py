@@ -23,9 +23,9 @@ from seq2see.data.windows import WindowSampler
 from seq2see.models.settings import MaskedTokensNSPTarget, MaskedTokensTarget, ModelSettings, Text
 from seq2see.tasks.classify_text import ClassifyText, source_tokenizer
 from seq2see.tasks.encoder_only import EncoderOnlyTask, TaskResult
+from seq2see.tasks.generative import BATCH_SIZE, LOSS_WINDOWS, evaluate_teacher_forced
 from seq2see.tasks.model import ScoredText
-from seq2see.tasks.model_folder import Candidates, StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe, TextEncoder
+from seq2see.tasks.model_folder import Candidates, Recipe, StoredModel, TextEncoder, Tokenizers
 from seq2see.tasks.report_parts import NamedValues, ReportSection, RunResults, Tree, Words, section, words
 from seq2see.tasks.task import (
     BatchAt,
@@ -38,7 +38,6 @@ from seq2see.tasks.task import (
     Splits,
     plain,
 )
-from seq2see.tasks.teacher_forcing import BATCH_SIZE, LOSS_WINDOWS, evaluate_teacher_forced
 from seq2see.tasks.token_context import FIRST_TEXT_ID, MaskedContext, masked_context
 from seq2see.tasks.write import (
     TextCorpus,

@@ -1,4 +1,9 @@
-"""forecast: the next values of a series of numbers, one step and many steps ahead."""
+"""forecast: the next values of a series of numbers, one step and many steps ahead.
+
+A forecast of many steps is autoregressive: each prediction is the next input of the model. Compare `engine.py`: there a
+sampler selects one of many tokens; here the prediction is the next value itself, so there is no selection. The error of
+one prediction is part of the input of the following ones.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from pydantic import Field, model_validator
-from torch import nn
+from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import device_of
@@ -22,15 +28,15 @@ from seq2see.data.examples import Example
 from seq2see.data.readers.number_series import NoisySine, UserSeries
 from seq2see.data.series_dataset import SeriesDataset, StandardScaler
 from seq2see.data.windows import WindowSampler
-from seq2see.decoding.forecasting import forecast
+from seq2see.decoding.engine import check_cancelled
 from seq2see.metrics.forecast_errors import HORIZONS, Forecasts, LinearAutoregression, Values, persistence_forecast
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, Series
 from seq2see.models.transformer import TransformerSettings
+from seq2see.tasks.generative import evaluate_series
 from seq2see.tasks.model import Model, NamedBatch, Output, Prediction, TextAttention, reject_settings
-from seq2see.tasks.model_folder import StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.model_folder import Recipe, StoredModel, Tokenizers
 from seq2see.tasks.report_parts import (
     ReportPart,
     ReportSection,
@@ -57,7 +63,6 @@ from seq2see.tasks.task import (
     plain,
     split_sizes,
 )
-from seq2see.tasks.teacher_forcing import evaluate_series
 from seq2see.training.objectives import NextValue
 
 ProgressCallback = Callable[[int], Any]
@@ -315,7 +320,7 @@ def forecast_table(
 
 
 def _draw(first: int, truth: Values, columns: dict[int, Values], path: Path) -> None:
-    from seq2see.inspection.result_plots import draw_forecasts  # matplotlib only where it is used
+    from seq2see.inspection.plotting import draw_forecasts  # matplotlib only where it is used
 
     draw_forecasts(first, truth, columns, path)
 
@@ -401,3 +406,16 @@ class Forecaster(Model):
     @property
     def _has_window(self) -> bool:
         return self.config.model.decoder is not None and self.config.model.decoder.kind == "mlp"
+
+
+@torch.inference_mode()
+def forecast(model: Any, observed: Float[Tensor, "row time"], horizon: int) -> Float[Tensor, "row {horizon}"]:
+    """Predict the next `horizon` values of each row with a model whose `step` returns values instead of logits."""
+    state = model.start(None, observed.size(0), observed.size(1) + horizon)
+    predictions, inputs = [], observed
+    for _ in range(horizon):
+        check_cancelled()
+        output, state = model.step(inputs, state)
+        inputs = output[:, -1]
+        predictions.append(inputs)
+    return torch.cat(predictions, dim=1)

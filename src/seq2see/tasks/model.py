@@ -28,9 +28,8 @@ from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.data.readers.lines import is_blank
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, Tokenizer
-from seq2see.decoding.engine import stream
-from seq2see.decoding.hypotheses import Hypothesis
-from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler
+from seq2see.decoding.engine import Decoding, make_limits, make_logits_processors, make_sampler, stream
+from seq2see.decoding.samplers import Hypothesis
 from seq2see.inspection.record import ActivationRecord, SignalKind
 from seq2see.inspection.trace import ATTENTION, trace
 from seq2see.tasks.model_folder import StoredModel, unknown_token_warnings

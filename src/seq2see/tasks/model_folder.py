@@ -1,8 +1,11 @@
-"""The folder of a finished model: everything for prediction, and nothing of the training state.
+"""The recipe of a run, and the folder of the finished model.
 
-It has `config.json` (model and decoding settings), `model.safetensors`, the tokenizers, and `MANIFEST.json` with the
-SHA-256 of each file. It is written under a temporary name and then renamed; a damaged folder is refused. The further
-members of an ensemble are `member-2.safetensors` and so on.
+A recipe has all settings of a run, as one frozen tree. Each task has its own type, with the slots that it has.
+
+The folder has everything for prediction, and nothing of the training state: `config.json` (model and decoding
+settings), `model.safetensors`, the tokenizers, and `MANIFEST.json` with the SHA-256 of each file. It is written under a
+temporary name and then renamed; a damaged folder is refused. The further members of an ensemble are
+`member-2.safetensors` and so on.
 
 The processors are the source and target tokenizers of a model, its labels or scales, and what they warn of: unknown
 tokens.
@@ -17,26 +20,74 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, SerializeAsAny
+from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 from safetensors.torch import save as to_bytes
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import MANIFEST, file_entry, manifest_bytes, sha256, sync_folder, write_bytes, write_json
-from seq2see.core.settings import Settings
+from seq2see.core.settings import OpenKinds, Settings
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.series_dataset import StandardScaler
 from seq2see.data.tokenizers.pretrained_tokenizer import PretrainedTokenizer, TokenIdMap, read_pretrained_tokenizer
 from seq2see.data.tokenizers.tokenizer import UNK, Tokenizer
+from seq2see.decoding.engine import Decoding
 from seq2see.decoding.ensemble import Ensemble
-from seq2see.decoding.settings import Decoding
 from seq2see.interop.checkpoint_files import is_pretrained
+from seq2see.models.build import named_tensors
+from seq2see.models.convolutional import GatedCNNSettings, TextCNNSettings
 from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.language_model import LanguageModel
-from seq2see.models.named_tensors import named_tensors
-from seq2see.models.settings import ModelSettings
-from seq2see.tasks.recipe import Recipe
+from seq2see.models.recurrent import RecurrentEncoderSettings
+from seq2see.models.settings import OWN_ENCODERS, ModelSettings
+from seq2see.models.transformer import TransformerSettings
+from seq2see.training.settings import Training
+
+TextEncoder = Annotated[
+    TransformerSettings | RecurrentEncoderSettings | GatedCNNSettings | TextCNNSettings,
+    Field(discriminator="kind"),
+    OpenKinds(OWN_ENCODERS),
+]
+"""The encoders of texts."""
+
+
+class Recipe(Settings):
+    """All settings of a run: data, model, training and evaluation."""
+
+    task: str
+    """What the model is trained for; the task determines which other settings there are."""
+    name: str
+    """The name of the recipe, and of its run folders."""
+    training: Training = Training()
+
+    model_settings: ClassVar[type[ModelSettings]] = ModelSettings
+    """The type of the settings of the model."""
+
+    @property
+    def model(self) -> ModelSettings:
+        """The settings of the model: those of the slots source, target, encoder and decoder that the recipe has."""
+        slots = {slot: self.slot(slot) for slot in self.model_settings.model_fields if self.slot(slot)}
+        return self.model_settings(**slots)
+
+    def slot(self, name: str) -> Any:
+        """The settings of a slot; None if recipes of this task have no such slot."""
+        return getattr(self, name) if name in type(self).model_fields else None
+
+    @property
+    def steps(self) -> int:
+        """The number of training steps."""
+        return self.training.steps
+
+    @model_validator(mode="after")
+    def check_model(self) -> Recipe:
+        """Refuse a model whose parts do not fit together."""
+        try:
+            _ = self.model
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ValueError(str(first["ctx"]["error"]) if "ctx" in first else str(error)) from None
+        return self
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ from seq2see.core.settings import Settings
 from seq2see.data.ngrams import NgramCounts, count_ngrams
 from seq2see.data.tokenizers.tokenizer import TokenizerSettings
 from seq2see.data.windows import UNITS, TextDataset
-from seq2see.decoding.settings import Decoding
+from seq2see.decoding.engine import Decoding
 from seq2see.metrics.zipf import zipf_slope
 from seq2see.models.build import build_generative_model
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.ngram_lm import NgramDecoder, NgramSettings
 from seq2see.models.settings import ModelSettings, TextTarget
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.model_folder import Recipe
 from seq2see.tasks.report_parts import (
     ReportFigure,
     ReportPart,
@@ -122,7 +122,7 @@ class Ngram(Write):
         unit = UNITS.get(results.recipe["target"]["tokenizer"]["kind"], "token")
 
         def draw(path: Path) -> None:
-            from seq2see.inspection.result_plots import draw_orders  # matplotlib only where it is used
+            from seq2see.inspection.plotting import draw_orders  # matplotlib only where it is used
 
             draw_orders(results.metrics, unit, path)
 
@@ -150,7 +150,7 @@ class Ngram(Write):
             return section("zipf")
 
         def draw(path: Path) -> None:
-            from seq2see.inspection.result_plots import draw_zipf  # matplotlib only where it is used
+            from seq2see.inspection.plotting import draw_zipf  # matplotlib only where it is used
 
             draw_zipf(orders, path)
 

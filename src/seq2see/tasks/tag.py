@@ -32,8 +32,7 @@ from seq2see.tasks.classify_text import (
 )
 from seq2see.tasks.encoder_only import TaskResult, predict_all
 from seq2see.tasks.model import NamedBatch, ScoredText
-from seq2see.tasks.model_folder import StoredModel, Tokenizers, unspaced_word_warnings
-from seq2see.tasks.recipe import Recipe, TextEncoder
+from seq2see.tasks.model_folder import Recipe, StoredModel, TextEncoder, Tokenizers, unspaced_word_warnings
 from seq2see.tasks.task import EncodedInput, Evaluation, RowKind, SplitProgress, Splits
 
 TaggedCorpus = Annotated[PocketCorpus | CatalogueCorpus | UserTaggedTexts, Field(discriminator="kind")]

@@ -1,16 +1,20 @@
 """A task: everything that belongs to one thing that models are trained for, from the files to the scores.
 
 Reading files, learning vocabularies, datasets and batches, the model, its predictions and its evaluation are methods
-of one object. Each task is one file in this folder (`translate.py`, `tag.py`, ...), and `registry.py` lists them. The
+of one object. Each task is one file in this folder (`translate.py`, `tag.py`, ...), and `TASKS` lists them. The
 training loop, the run folder, `predict`, `eval`, the report and the explorer call these methods, and no code outside
 this folder decides by the type of settings or data which task it has.
 
 Two base classes carry all tasks: `generative.py` (predicting is decoding) and `encoder_only.py` (one forward pass gives
 all outputs).
+
+Tasks from outside are added by `register_task`.
 """
 
 from __future__ import annotations
 
+import importlib
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,17 +27,26 @@ from numpy.typing import NDArray
 from torch import nn
 
 from seq2see.core.batch import Batch, Sequences
-from seq2see.core.errors import UserError
-from seq2see.core.settings import Settings
-from seq2see.data.buckets import BucketSampler
+from seq2see.core.errors import UserError, unknown_name
+from seq2see.core.settings import Settings, choices, read_tree
 from seq2see.data.examples import Example
-from seq2see.data.pair_dataset import pad_batch
+from seq2see.data.pair_dataset import bucketed_batches
 from seq2see.data.readers.data_report import DataReport
 from seq2see.models.build import build_model
-from seq2see.models.settings import ModelSettings
+from seq2see.models.image_settings import ImageSource, VideoSource
+from seq2see.models.ngram_lm import NgramSettings
+from seq2see.models.settings import (
+    EmbeddingTarget,
+    ImageLabel,
+    Label,
+    MaskedTokensNSPTarget,
+    MaskedTokensTarget,
+    ModelSettings,
+    Series,
+    Tags,
+)
 from seq2see.tasks.model import Model, NamedBatch
-from seq2see.tasks.model_folder import StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.model_folder import PREDICTION_SLOTS, ModelConfig, Recipe, StoredModel, Tokenizers
 from seq2see.tasks.report_parts import (
     NamedValues,
     ReportFigure,
@@ -196,14 +209,7 @@ class Task(ABC):
         shape, as CUDA graphs need. `capture` may replace a function of tensors that runs at every step, such as
         augmentation, by a faster one with equal results.
         """
-        buckets = BucketSampler(dataset.lengths, recipe.training.batch_tokens, recipe.training.seed)
-
-        def batch_at(step: int) -> Batch:
-            plan = buckets.batch_at(step - 1)
-            batch: Batch = dataset.batch(plan.indices)
-            return pad_batch(batch, plan.rows, plan.width) if full else batch
-
-        return batch_at
+        return bucketed_batches(dataset, recipe.training.batch_tokens, recipe.training.seed, full)
 
     def check_dataset(self, recipe: Any, dataset: Any) -> None:  # noqa: B027  # most tasks accept any size
         """Raise an error for data that are too small for training, before a run folder is created."""
@@ -334,7 +340,7 @@ class Task(ABC):
         clip, unit = results.recipe["training"].get("max_grad_norm", 0.0), self.predicted_unit
 
         def draw(path: Path) -> None:
-            from seq2see.inspection.result_plots import draw_curves  # matplotlib only where it is used
+            from seq2see.inspection.plotting import draw_curves  # matplotlib only where it is used
 
             draw_curves(results.metrics, results.timing, path, clip, unit)
 
@@ -431,3 +437,114 @@ def split_sizes(splits: Splits, size: Callable[[Example], int] | None = None) ->
     """The sizes of the splits: the number of examples, or the sum of their sizes."""
     sizes = {name: sum(map(size, examples)) if size else len(examples) for name, examples in splits.items()}
     return ", ".join(f"{name} {count:,}" for name, count in sizes.items())
+
+
+TASKS: dict[str, str] = {
+    "translate": "seq2see.tasks.translate.Translate",
+    "write": "seq2see.tasks.write.Write",
+    "ngram": "seq2see.tasks.ngram.Ngram",
+    "fill": "seq2see.tasks.fill.Fill",
+    "classify-text": "seq2see.tasks.classify_text.ClassifyText",
+    "tag": "seq2see.tasks.tag.Tag",
+    "classify-image": "seq2see.tasks.classify_image.ClassifyImage",
+    "caption": "seq2see.tasks.caption.Caption",
+    "caption-video": "seq2see.tasks.caption.CaptionVideo",
+    "forecast": "seq2see.tasks.forecast.Forecast",
+    "embed": "seq2see.tasks.embed.Embed",
+    "embed-image": "seq2see.tasks.embed.EmbedImage",
+}
+"""The class of each built-in task. It is imported on first use, so that a prediction imports one task, not all."""
+_tasks: dict[str, Task] = {}
+"""The tasks that are imported or registered."""
+
+
+def register_task(task: Task) -> None:
+    """Add a task from outside: its recipes, runs and models are then used as those of the built-in tasks."""
+    if task.name in TASKS or type(_tasks.get(task.name, task)) is not type(task):
+        raise UserError(f"There is already a task '{task.name}'.", hint="Give your task another name.")
+    _tasks[task.name] = task
+
+
+def task_names() -> list[str]:
+    """The names of all tasks, the built-in ones first."""
+    return list(dict.fromkeys([*TASKS, *_tasks]))
+
+
+def own_tasks() -> list[str]:
+    """The names of the tasks of `register_task`."""
+    return [name for name in _tasks if name not in TASKS]
+
+
+def task_named(name: str, location: str = "") -> Task:
+    """The task with this name."""
+    if name not in _tasks:
+        if name not in TASKS:
+            error = unknown_name("task", name, task_names(), location=location)
+            own = "Or import the module that registers it with `seq2see.register_task`."
+            raise UserError(error.message, location=location, hint=f"{error.hint} {own}")
+        module, _, cls = TASKS[name].rpartition(".")
+        _tasks[name] = getattr(importlib.import_module(module), cls)()
+    return _tasks[name]
+
+
+def task_of(recipe: Recipe) -> Task:
+    """The task of a recipe."""
+    return task_named(recipe.task)
+
+
+def default_recipe(name: str) -> Recipe:
+    """The recipe of a task with the defaults of its settings, such as for a task of `register_task`."""
+    return read_tree(task_named(name).recipe, {"task": name, "name": name})
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe from a TOML file; its `task` determines its type."""
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"This is not valid TOML: {error}.", location=str(path)) from None
+    return recipe_from_tree(tree, str(path))
+
+
+def recipe_from_tree(tree: dict[str, Any], location: str = "") -> Recipe:
+    """Read a recipe from nested dictionaries."""
+    if "task" not in tree:
+        names = ", ".join(task_names())
+        raise UserError("This recipe has no task.", location=location, hint=f'Add a line task = "...": {names}.')
+    return read_tree(task_named(str(tree["task"]), location).recipe, tree, location=location)
+
+
+def config_from_tree(tree: dict[str, Any], location: str = "") -> ModelConfig:
+    """Read the content of `config.json`; the task determines the types of the settings in it."""
+    task = task_named(str(tree.get("task")), location)
+    model_settings = task.recipe.model_settings
+    parts: dict[str, Any] = {
+        "model": read_tree(model_settings, tree.get("model", {}), location=location),
+        "members": tuple(read_tree(model_settings, each, location=location) for each in tree.get("members", ())),
+    }
+    for slot in set(PREDICTION_SLOTS) & tree.keys() & task.recipe.model_fields.keys():
+        (settings_class,) = choices(task.recipe.model_fields[slot])
+        parts[slot] = read_tree(settings_class, tree[slot], location=location)
+    return read_tree(ModelConfig, tree | parts, location=location)
+
+
+def pretrained_task(settings: ModelSettings) -> str:
+    """The name of the task of pretrained weights, which have no recipe."""
+    is_image = isinstance(settings.source, ImageSource)
+    if isinstance(settings.target, EmbeddingTarget):
+        return "embed-image" if is_image else "embed"
+    by_target = {
+        MaskedTokensTarget: "fill",
+        MaskedTokensNSPTarget: "fill",
+        Label: "classify-text",
+        ImageLabel: "classify-image",
+        Tags: "tag",
+        Series: "forecast",
+    }
+    if type(settings.target) in by_target:
+        return by_target[type(settings.target)]
+    if is_image:
+        return "caption-video" if isinstance(settings.source, VideoSource) else "caption"
+    if settings.source is None:
+        return "ngram" if isinstance(settings.decoder, NgramSettings) else "write"
+    return "translate"

@@ -24,10 +24,18 @@ from seq2see.core.batch import IGNORE_INDEX, Batch, Images, Sequences
 from seq2see.core.errors import UserError
 from seq2see.data.masking import encode_with_masks
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, PAD, UNK, Tokenizer
-from seq2see.decoding.engine import Limits, decode, log_probabilities, suppress_special_tokens
+from seq2see.decoding.engine import (
+    Decoding,
+    Limits,
+    decode,
+    log_probabilities,
+    make_limits,
+    make_logits_processors,
+    make_sampler,
+    suppress_special_tokens,
+)
 from seq2see.decoding.samplers import GreedySampler
 from seq2see.decoding.search_tree import SearchTree, trace_search
-from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler
 from seq2see.inspection.logit_lens import logit_lens
 from seq2see.inspection.record import SignalKind
 from seq2see.inspection.trace import trace

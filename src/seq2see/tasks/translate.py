@@ -15,30 +15,32 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from seq2see.core.batch import Batch, Sequences
-from seq2see.data.buckets import BucketSampler
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.examples import Example
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
 from seq2see.data.generated.puzzle_corpus import PuzzleCorpus
 from seq2see.data.packed import PackedSampler
-from seq2see.data.pair_dataset import PairDataset, pad_batch
+from seq2see.data.pair_dataset import PairDataset, bucketed_batches
 from seq2see.data.readers.pair_files import UserPairs, wrong_file_count
 from seq2see.data.tokenizers.bpe_dropout import BPEDropoutDataset
 from seq2see.data.tokenizers.tokenizer import BPE, EOS, train_tokenizer
-from seq2see.decoding.engine import decode
+from seq2see.decoding.engine import Decoding, decode, make_limits
 from seq2see.decoding.samplers import GreedySampler
-from seq2see.decoding.settings import Decoding, make_limits
 from seq2see.metrics.alignment import HeadSelection, score_heads, select_heads, word_attention
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.generative import GenerativeTask, evaluation_split, generate_splits, perplexity_scores
+from seq2see.tasks.generative import (
+    GenerativeTask,
+    collect_attention,
+    evaluation_split,
+    generate_splits,
+    perplexity_scores,
+)
 from seq2see.tasks.model import Model, TextAttention
-from seq2see.tasks.model_folder import StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe, TextEncoder
+from seq2see.tasks.model_folder import Recipe, StoredModel, TextEncoder, Tokenizers
 from seq2see.tasks.report_parts import ReportSection, RunResults, figure_section
 from seq2see.tasks.task import BatchAt, Capture, Evaluation, SplitProgress, Splits, plain, split_sizes
-from seq2see.tasks.teacher_forcing import collect_attention
 from seq2see.tasks.text_scores import Metric
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
@@ -187,20 +189,14 @@ def pair_batches(
     dropouts = {name: each.dropout if isinstance(each, BPE) else 0.0 for name, each in tokenizers.items()}
     packed = training.batches == "packed"
     resampled = BPEDropoutDataset(pairs, dropouts, training.seed, packed=packed) if any(dropouts.values()) else None
-    lengths = resampled.lengths if resampled else pairs.lengths
-
-    def pairs_in(epoch: int) -> PairDataset:
-        return resampled.epoch(epoch) if resampled else pairs
-
-    if packed:
-        sampler = PackedSampler(lengths, training.batch_tokens, training.seed)
-        return lambda step: sampler.batch(pairs_in(sampler.epoch_of(step - 1)), sampler.indices_at(step - 1))
-    buckets = BucketSampler(lengths, training.batch_tokens, training.seed)
+    dataset, dataset_of = resampled or pairs, resampled.epoch if resampled else None
+    if not packed:
+        return bucketed_batches(dataset, training.batch_tokens, training.seed, full, dataset_of)
+    sampler = PackedSampler(dataset.lengths, training.batch_tokens, training.seed)
 
     def batch_at(step: int) -> Batch:
-        plan = buckets.batch_at(step - 1)
-        batch = pairs_in(plan.epoch).batch(plan.indices)
-        return pad_batch(batch, plan.rows, plan.width) if full else batch
+        epoch_pairs = dataset_of(sampler.epoch_of(step - 1)) if dataset_of else pairs
+        return sampler.batch(epoch_pairs, sampler.indices_at(step - 1))
 
     return batch_at
 

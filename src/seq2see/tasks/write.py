@@ -15,17 +15,15 @@ from seq2see.data.examples import Example
 from seq2see.data.readers.texts import PythonLibrary, UserTexts
 from seq2see.data.tokenizers.tokenizer import BPE, Tokenizer, train_tokenizer
 from seq2see.data.windows import ContiguousSampler, TextDataset, WindowSampler
-from seq2see.decoding.engine import decode
-from seq2see.decoding.settings import Decoding, make_limits, make_sampler
+from seq2see.decoding.engine import Decoding, decode, make_limits, make_sampler
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.tasks.generative import GenerativeTask, evaluation_split, perplexity_scores
+from seq2see.tasks.generative import GenerativeTask, batch_count, evaluation_split, perplexity_scores, token_losses
 from seq2see.tasks.model import Model
-from seq2see.tasks.model_folder import StoredModel, Tokenizers
-from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.model_folder import Recipe, StoredModel, Tokenizers
 from seq2see.tasks.report_parts import ColoredTokens, ReportSection, RunResults, Tree, note, section
 from seq2see.tasks.task import (
     BatchAt,
@@ -39,7 +37,6 @@ from seq2see.tasks.task import (
     plain,
     split_sizes,
 )
-from seq2see.tasks.teacher_forcing import batch_count, token_losses
 from seq2see.training.objectives import NextToken
 
 MAX_PROMPT = 60

@@ -31,10 +31,9 @@ from torch import Tensor
 
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.files import MANIFEST, file_entry, manifest_bytes, read_verified, sync_folder, verify_folder
-from seq2see.models.named_tensors import copy_tensors, load_named_tensors, named_tensors
-from seq2see.training.averaging import CheckpointAverage, average_weights
+from seq2see.models.build import copy_tensors, load_named_tensors, named_tensors
 from seq2see.training.loop import BestEvaluation, Trainer
-from seq2see.training.optimizers import Optimizer
+from seq2see.training.optimizers import CheckpointAverage, Optimizer, average_weights
 
 DISK_MARGIN = 1.2
 """A save starts only if the disk has this many times the expected size free."""
@@ -295,7 +294,7 @@ def save_trainer(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str]
         tensors["average"] = trainer.average
     if trainer.best.weights:
         tensors["best"] = trainer.best.weights
-    if carried_state := trainer.carried_state.state_dict():
+    if trainer.settings.batches == "contiguous" and (carried_state := trainer.carried_state.state_dict()):
         tensors["carried_state"] = carried_state
     state = {
         "step": trainer.step,

@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -34,11 +35,16 @@ from seq2see.core.devices import autocast
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_bytes
 from seq2see.core.seeds import seed_torch
-from seq2see.models.named_tensors import named_tensors
-from seq2see.training.averaging import NTASGD, ExponentialMovingAverage, update_average
+from seq2see.models.build import named_tensors
 from seq2see.training.objectives import CrossEntropy, Objective, batch_loss, repeat_for_r_drop
-from seq2see.training.optimizers import grad_norm_and_scale, gradients_of
-from seq2see.training.scheduled_sampling import sample_decoder_inputs
+from seq2see.training.optimizers import (
+    NTASGD,
+    ExponentialMovingAverage,
+    grad_norm_and_scale,
+    gradients_of,
+    update_average,
+)
+from seq2see.training.scheduled_sampling import TeacherForcing, sample_decoder_inputs
 from seq2see.training.settings import Training
 from seq2see.training.truncated_bptt import CarriedState
 
@@ -163,17 +169,24 @@ def train(
     save: Callable[[Trainer], None],
     metrics_logger: MetricsLogger,
     on_metrics: Callable[[int, dict[str, float]], None],
+    report_seconds: float = 0.0,
 ) -> None:
     """Train until all steps are done. Every `evaluate_every` steps, run the callbacks and save.
 
     A stop request ends training after the current step, with a checkpoint. `batch_at` returns the batch of a step.
+    `on_metrics` receives the metrics of every step, those of several steps together if `report_seconds` is set.
     """
+    unreported, reported_at = [], time.monotonic()
     with StopRequest() as stop:
         while True:
             if len(trainer.pending_steps) >= trainer.max_pending_steps or trainer.callbacks_due or trainer.done or stop:
                 for step, metrics in trainer.fetch_metrics():
                     metrics_logger.log(step, **metrics)
+                    unreported.append((step, metrics))
+            if trainer.callbacks_due or trainer.done or stop or time.monotonic() - reported_at >= report_seconds:
+                for step, metrics in unreported:
                     on_metrics(step, metrics)
+                unreported, reported_at = [], time.monotonic()
             if trainer.callbacks_due:
                 _run_callbacks(trainer, callbacks, metrics_logger, stop)
             if stop or trainer.saving_due:
@@ -240,8 +253,7 @@ class Trainer:
         self.average = (
             {name: weight.detach().clone() for name, weight in self.weights.items()} if averages_steps else {}
         )
-        self.carried_state = CarriedState(model)
-        self.cross_entropy = CrossEntropy()
+        self.autocast, self.cross_entropy = autocast(device, settings.precision), CrossEntropy()
         self.best = BestEvaluation()
         self.validation_losses: dict[int, float] = {}  # by step
         self.average_start = 0  # the first step in the average of NT-ASGD; 0 before averaging starts
@@ -251,6 +263,11 @@ class Trainer:
         # Tensors on the device, so that a step does not wait for the CPU. `found_inf` is 1 once a loss is not finite;
         # `lerp_weight` is the share of the new weights in the average, 1 - decay for an EMA.
         self.found_inf, self.lerp_weight = torch.zeros((), device=device), torch.zeros((), device=device)
+
+    @cached_property
+    def carried_state(self) -> CarriedState:
+        """The decoder state between two contiguous batches."""
+        return CarriedState(self.model)
 
     def train_step(self, batch: Batch) -> dict[str, float]:
         """Run one optimizer step on one batch; return its metrics."""
@@ -304,17 +321,18 @@ class Trainer:
 
     def _backward(self, micro_batch: Batch, number: int) -> Float[Tensor, ""]:
         """Forward and backward pass of one micro-batch: accumulate its gradient, return its summed loss."""
-        ratio = self.objective.feeding.teacher_forcing_ratio(self.step / self.settings.steps)
-        micro_batch = sample_decoder_inputs(
-            self.model, micro_batch, ratio, self.settings.seed, self.step * self.settings.accumulate + number
-        )
+        if not isinstance(self.objective.feeding, TeacherForcing):
+            ratio = self.objective.feeding.teacher_forcing_ratio(self.step / self.settings.steps)
+            micro_batch = sample_decoder_inputs(
+                self.model, micro_batch, ratio, self.settings.seed, self.step * self.settings.accumulate + number
+            )
         if self.objective.copies == 2:
             micro_batch = repeat_for_r_drop(micro_batch)
         return self.forward_backward(micro_batch)
 
     def forward_backward(self, micro_batch: Batch) -> Float[Tensor, ""]:
         """Accumulate the gradient of the summed loss of a micro-batch, and return this loss."""
-        with autocast(self.device, self.settings.precision):
+        with self.autocast:
             loss = self.loss(micro_batch)
         loss.backward()
         return loss.detach()

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from seq2see.core.settings import Settings
-from seq2see.training.averaging import Averaging, NoAverage
-from seq2see.training.optimizers import AdamW, InverseSquareRoot, OptimizerSettings, Schedule
+from seq2see.training.optimizers import AdamW, Averaging, InverseSquareRoot, NoAverage, OptimizerSettings, Schedule
 
 
 class Training(Settings):

@@ -13,7 +13,7 @@ from seq2see.data.examples import Example
 from seq2see.data.hold_out import Splits, check_hold_out, hold_out
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy
 from seq2see.data.readers.lines import Line, TextChecker, is_blank, read_lines, without_compression_suffix
-from seq2see.data.readers.tables import usual_column_count
+from seq2see.data.readers.pair_files import usual_column_count
 
 COLUMNS, WORD, TAG = 10, 1, 3
 """CoNLL-U: the number of columns, and the indices of the word and of its universal part of speech."""

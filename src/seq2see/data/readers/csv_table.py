@@ -1,4 +1,4 @@
-"""Pairs of texts from CSV, with the line number of every record.
+"""CSV: the fields of every record, with its line number.
 
 In CSV a quoted field may contain commas, doubled quotes and line endings, so a record can extend over several
 lines; and a single missing quote turns the rest of a file into one field. That is why this module parses the
@@ -10,20 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
-from pathlib import Path
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from seq2see.data.readers.lines import MAX_BYTES, Line, is_blank, read_lines
-from seq2see.data.readers.tables import (
-    SAMPLE_LINES,
-    ColumnNames,
-    PairCollector,
-    find_columns,
-    reject_column_count,
-    usual_column_count,
-)
+from seq2see.data.readers.lines import MAX_BYTES, Line
 
 MAX_RECORD_LINES = 1000
 """The most lines of one record; if its quote is still open then, the closing quote is missing."""
@@ -112,45 +102,3 @@ def _join(line: Line, ahead: list[Line]) -> list[str] | None:
         return split_fields("\n".join(part.text for part in [line, *ahead]))
     except _QuoteError:
         return None
-
-
-def read_csv(path: Path, collector: PairCollector) -> None:
-    """Add all pairs to the collector; the columns follow from the header, without one they are the first two."""
-    rows = records(read_lines(path, collector.report))
-    sample = list(islice(rows, SAMPLE_LINES))
-    header = _header(sample[0], collector.names) if sample else None
-    expected = len(header) if header else usual_column_count(len(row.fields) for row in sample if row.fields)
-    if header and not _check_header(header, sample.pop(0), collector):
-        return
-    columns = find_columns(header, collector.names) if header else None
-    collector.columns = columns or collector.columns
-    source, target = (header.index(column) for column in columns) if header and columns else (0, 1)
-    for row in chain(sample, rows):
-        line, fields = row.line, row.fields
-        if fields is None:
-            column, message = row.error
-            if message:
-                collector.report.add_issue("bare quote", line.location(column), message, text=line.text)
-            collector.reject()
-        elif len(fields) == expected:
-            collector.add((fields[source], fields[target]), (line, line), (0, 0))
-        elif all(is_blank(field) for field in fields):
-            collector.skip(line)
-        else:
-            reject_column_count(collector, line, expected, len(fields))
-
-
-def _header(row: CsvRecord, candidates: Iterable[ColumnNames]) -> list[str] | None:
-    """The names of the columns, if the first record is a header."""
-    names = [field.strip().lower() for field in row.fields or []]
-    return names if find_columns(names, candidates) else None
-
-
-def _check_header(header: list[str], row: CsvRecord, collector: PairCollector) -> bool:
-    """Whether the names of source and target are unique; a duplicate is an error of the whole file."""
-    for column in find_columns(header, collector.names) or ():
-        if header.count(column) > 1:
-            message = f"Two columns are called '{column}'."
-            collector.report.add_issue("duplicate column", row.line.location(), message, text=row.line.text)
-            return False
-    return True

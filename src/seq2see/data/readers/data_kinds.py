@@ -13,8 +13,7 @@ from seq2see.data.readers.data_report import DataReport
 from seq2see.data.readers.image_sets import has_image_suffix
 from seq2see.data.readers.lines import read_lines, without_compression_suffix
 from seq2see.data.readers.number_series import UserSeries
-from seq2see.data.readers.pair_files import TABLE_READERS, UserPairs
-from seq2see.data.readers.tables import IMAGE_COLUMNS, SAMPLE_LINES
+from seq2see.data.readers.pair_files import IMAGE_COLUMNS, SAMPLE_LINES, TABLE_READERS, UserPairs
 from seq2see.data.readers.texts import UserTexts
 from seq2see.data.readers.user_images import (
     UserCaptionedImages,

@@ -38,8 +38,7 @@ from seq2see.data.readers.image_files import (
 )
 from seq2see.data.readers.lines import file_name, without_compression_suffix
 from seq2see.data.readers.packed_images import PackedImages, find_packed_reader
-from seq2see.data.readers.pair_files import TABLE_READERS, scan_pairs
-from seq2see.data.readers.tables import COLUMN_NAMES, IMAGE_COLUMN_NAMES, ColumnNames
+from seq2see.data.readers.pair_files import COLUMN_NAMES, IMAGE_COLUMN_NAMES, TABLE_READERS, ColumnNames, scan_pairs
 
 DEFAULT_IMAGE_SIZE = 32
 """The default size of images that are read from files."""

@@ -26,9 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2see.core.seeds import generator
-from seq2see.data.buckets import IntArray, bucket_widths
 from seq2see.data.packed import ROW_LENGTH
-from seq2see.data.pair_dataset import EncodedTexts, PairDataset
+from seq2see.data.pair_dataset import EncodedTexts, IntArray, PairDataset, bucket_widths
 from seq2see.data.tokenizers.tokenizer import EOS, Tokenizer
 from seq2see.data.tokenizers.tokenizer_files import BYTE_TOKENS
 

@@ -11,8 +11,8 @@ from pydantic import Field
 from torch import nn
 
 import seq2see
+from seq2see.core.devices import plain_class
 from seq2see.core.errors import UserError
-from seq2see.core.plain_class import plain_class
 from seq2see.explorer.inputs import example_of
 from seq2see.explorer.schemas import InputText, RunRequest
 from seq2see.explorer.traces import TraceRequest, named_batch

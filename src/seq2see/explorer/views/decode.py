@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from seq2see.core.errors import UserError
-from seq2see.decoding.hypotheses import GNMT, Average, Hypothesis, LengthPenalty, NoPenalty
+from seq2see.decoding.engine import Decoding
+from seq2see.decoding.samplers import GNMT, Average, Hypothesis, LengthPenalty, NoPenalty
 from seq2see.decoding.search_tree import SearchTree
-from seq2see.decoding.settings import Decoding
 from seq2see.explorer.schemas import InputRequest, InputText
 from seq2see.explorer.views.next_token import PrefixRequest, decoder_context
 from seq2see.explorer.workspace import Workspace

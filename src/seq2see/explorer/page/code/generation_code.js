@@ -69,7 +69,7 @@ const PENALTIES = { none: "NoPenalty", average: "Average", gnmt: "GNMT" };
 function limitsCode({ length_penalty, alpha, max_new_tokens }) {
   const kind = PENALTIES[length_penalty];
   const penalty = kind ? `length_penalty=${kind}(${kind === "NoPenalty" ? "" : `alpha=${number(alpha)}`})` : null;
-  return { imports: [kind ? `from seq2see.decoding.hypotheses import ${kind}` : null],
+  return { imports: [kind ? `from seq2see.decoding.samplers import ${kind}` : null],
     settings: ["num_return_sequences=1", `max_new_tokens=${max_new_tokens}`, penalty] };
 }
 

@@ -10,7 +10,7 @@ import { comment } from "./comments.js";
 import { call, withComment, text } from "./python.js";
 
 export const IMPORT_FIND_RUN = "from seq2see.runs.run_folder import find_run";
-export const IMPORT_TASK_OF = "from seq2see.tasks.registry import task_of";
+export const IMPORT_TASK_OF = "from seq2see.tasks.task import task_of";
 const BASE64_WIDTH = 80; // characters of base64 on a line
 const MAX_BASE64_LENGTH = 8_000; // characters of an image that is part of a snippet
 const SOURCE = "source = model.config.model.source"; // size and channels of images

@@ -4,7 +4,7 @@ import { assignCall, loadModel, assignText, python, SEQ2SEE, text, texts } from 
 import { IMPORT_FIND_RUN, inputCode } from "./input_code.js";
 
 const IMPORT_READ_METRICS = "from seq2see.training.loop import read_metrics";
-const IMPORT_MOVING_AVERAGE = "from seq2see.inspection.result_plots import moving_average";
+const IMPORT_MOVING_AVERAGE = "from seq2see.inspection.plotting import moving_average";
 const IMPORT_FIND_RUN_AND_READ_TABLE = "from seq2see.runs.run_folder import find_run, read_table";
 
 /** The curves of some runs: `curves[run, metric]`, pairs of step and value; and the `smoothed` loss of the first run. */
@@ -93,7 +93,7 @@ export function blocksCode(run, params) {
 
 /** The source code of one module: `source`. */
 export function sourceCode(run, block) {
-  return python(["import inspect", SEQ2SEE, "from seq2see.core.plain_class import plain_class"], [
+  return python(["import inspect", SEQ2SEE, "from seq2see.core.devices import plain_class"], [
     loadModel(run),
     `block = model.module${block ? `.get_submodule(${text(block)})` : ""}`,
     "source = inspect.getsource(plain_class(block))",

@@ -1,20 +1,43 @@
-"""CUDA warm-up in a background thread: the initialization of a GPU takes a second or two.
+"""The start of a command: large modules are imported without garbage collection, and a GPU is initialized meanwhile.
 
-First the driver finds the GPU and creates its CUDA context. This needs neither torch nor Python, so it can be done
-before torch is imported (`create_cuda_context`). Then torch uses that context, loads its libraries and computes a small
-matmul, while other modules are imported and data are read (`warm_up_cuda`).
+The initialization of a GPU takes a second or two. First the driver finds the GPU and creates its CUDA context. This
+needs neither torch nor Python, so it can be done before torch is imported (`create_cuda_context`). Then torch uses that
+context, loads its libraries and computes a small matmul, while other modules are imported and data are read
+(`warm_up_cuda`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Any
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Disable garbage collection during imports, and exclude the imported objects from later collections.
+
+    Collections during the import of torch take a third of a second. If torch is already imported, nothing is done,
+    because freezing would also keep the garbage of the caller.
+    """
+    if "torch" in sys.modules:
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
 
 DRIVER = "libcuda.so.1"
 LIBRARY = "libtorch_cuda.so"

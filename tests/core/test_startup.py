@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from seq2see.core import cuda_warmup
+from seq2see.core import startup
 
 NO_DEVICE = 100
 
@@ -40,43 +40,43 @@ class Driver:
 def torch_folder(monkeypatch, tmp_path) -> Path:
     """A folder that contains a CUDA build of torch."""
     (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / cuda_warmup.LIBRARY).touch()
-    monkeypatch.setattr(cuda_warmup, "find_spec", lambda name: SimpleNamespace(origin=str(tmp_path / "__init__.py")))
+    (tmp_path / "lib" / startup.LIBRARY).touch()
+    monkeypatch.setattr(startup, "find_spec", lambda name: SimpleNamespace(origin=str(tmp_path / "__init__.py")))
     return tmp_path
 
 
 @pytest.fixture
 def with_driver(monkeypatch, torch_folder):
     monkeypatch.delenv("CUDA_MODULE_LOADING", raising=False)
-    return lambda driver: monkeypatch.setattr(ctypes, "CDLL", {cuda_warmup.DRIVER: driver}.__getitem__)
+    return lambda driver: monkeypatch.setattr(ctypes, "CDLL", {startup.DRIVER: driver}.__getitem__)
 
 
 def test_the_driver_creates_the_context_of_the_first_gpu(with_driver):
     with_driver(driver := Driver())
-    cuda_warmup.create_cuda_context()
+    startup.create_cuda_context()
     assert driver.calls == [("init", (0, "LAZY")), ("device", 0), ("context", 7)]
 
 
 def test_an_existing_module_loading_variable_is_kept(with_driver, monkeypatch):
     with_driver(driver := Driver())
     monkeypatch.setenv("CUDA_MODULE_LOADING", "EAGER")
-    cuda_warmup.create_cuda_context()
+    startup.create_cuda_context()
     assert driver.calls[0] == ("init", (0, "EAGER"))
 
 
 @pytest.mark.parametrize(("failing", "names"), [("init", ["init"]), ("device", ["init", "device"])])
 def test_without_a_gpu_no_context_is_created(failing, names, with_driver):
     with_driver(driver := Driver(**{failing: NO_DEVICE}))
-    cuda_warmup.create_cuda_context()
+    startup.create_cuda_context()
     assert [name for name, _ in driver.calls] == names
 
 
 def test_with_a_cpu_build_of_torch_no_context_is_created(with_driver, torch_folder, monkeypatch):
     with_driver(driver := Driver())
-    (torch_folder / "lib" / cuda_warmup.LIBRARY).unlink()
-    cuda_warmup.create_cuda_context()
-    monkeypatch.setattr(cuda_warmup, "find_spec", lambda name: None)
-    cuda_warmup.create_cuda_context()
+    (torch_folder / "lib" / startup.LIBRARY).unlink()
+    startup.create_cuda_context()
+    monkeypatch.setattr(startup, "find_spec", lambda name: None)
+    startup.create_cuda_context()
     assert driver.calls == []
 
 
@@ -85,29 +85,29 @@ def test_without_a_driver_nothing_happens(monkeypatch, torch_folder):
         raise OSError(f"{name}: cannot open shared object file")
 
     monkeypatch.setattr(ctypes, "CDLL", fail)
-    cuda_warmup.create_cuda_context()
+    startup.create_cuda_context()
 
 
 def test_the_warmup_runs_once(monkeypatch):
     runs = []
-    monkeypatch.setattr(cuda_warmup, "warm_up_cuda", lambda: runs.append(1))
-    cuda_warmup.cuda_warmup.cache_clear()
-    cuda_warmup.cuda_warmup().join()
-    cuda_warmup.cuda_warmup().join()
-    cuda_warmup.cuda_warmup.cache_clear()
+    monkeypatch.setattr(startup, "warm_up_cuda", lambda: runs.append(1))
+    startup.cuda_warmup.cache_clear()
+    startup.cuda_warmup().join()
+    startup.cuda_warmup().join()
+    startup.cuda_warmup.cache_clear()
     assert runs == [1]
 
 
 IMPORT_ORDER = """
 import sys
-from seq2see.core import cuda_warmup
+from seq2see.core import startup
 
 def log(step):
     print(step, *[name for name in ("torch", "seq2see.api") if name in sys.modules])
 
-cuda_warmup.run_in_background = lambda work: work()
-cuda_warmup.create_cuda_context = lambda: log("context")
-cuda_warmup.warm_up_cuda = lambda: log("warmup")
+startup.run_in_background = lambda work: work()
+startup.create_cuda_context = lambda: log("context")
+startup.warm_up_cuda = lambda: log("warmup")
 from seq2see.cli.app import run
 print(run(["train", *sys.argv[1:]]))
 """

@@ -1,15 +1,22 @@
-"""Normalization layers: LayerNorm, RMSNorm, BatchNorm with padding, PowerNorm.
+"""Norms, dropout, and the residual connections that have both.
 
-All but RMSNorm and PowerNorm compute (x - mean) / √(variance + ε), times a learned scale, plus a learned shift. They
-differ in the axes of their statistics. For vectors (row, time, width), the means are (row, time, 1) for LayerNorm, one
-for each token, and (1, 1, width) for BatchNorm. One mean for each row, (row, 1, 1), as in the course notes, would leak
-information of later tokens to earlier ones.
+The norms are LayerNorm, RMSNorm, BatchNorm with padding and PowerNorm. All but RMSNorm and PowerNorm compute (x - mean)
+/ √(variance + ε), times a learned scale, plus a learned shift. They differ in the axes of their statistics. For vectors
+(row, time, width), the means are (row, time, 1) for LayerNorm, one for each token, and (1, 1, width) for BatchNorm. One
+mean for each row, (row, 1, 1), as in the course notes, would leak information of later tokens to earlier ones.
 
-Every norm is called as `norm(vectors, valid)`. LayerNorm and RMSNorm use the statistics of one position, so padding
-has no influence on them. BatchNorm and PowerNorm use the statistics of one coordinate over all positions of the batch;
+Every norm is called as `norm(vectors, valid)`. LayerNorm and RMSNorm use the statistics of one position, so padding has
+no influence on them. BatchNorm and PowerNorm use the statistics of one coordinate over all positions of the batch;
 padding would distort them, so they include only the positions that `valid` marks. A comparison of these norms shows why
 the Transformer uses LayerNorm: sentences of different length and content make the statistics of a batch vary strongly
 from step to step.
+
+In training, dropout zeroes elements at random, so that no unit relies on a single other one. The other elements are
+multiplied by 1 / (1 - p), so that the expected sum stays the same. Its variants are variational dropout, embedding
+dropout and drop path.
+
+A residual connection adds the output of a sublayer, after dropout, to its input. The norm comes after the sum
+(post-norm) or before the sublayer (pre-norm).
 """
 
 from __future__ import annotations
@@ -20,7 +27,7 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 EPSILON = 1e-5
 """The number added to the variance, so that a constant vector is not divided by zero."""
@@ -53,7 +60,7 @@ class LayerNorm(nn.Module):
         self, vectors: Float[Tensor, "row time width"], valid: Bool[Tensor, "row time"]
     ) -> Float[Tensor, "row time width"]:
         """Normalize each position by itself; `valid` is not used."""
-        return F.layer_norm(vectors, self.weight.shape, self.weight, self.bias, self.eps)
+        return functional.layer_norm(vectors, self.weight.shape, self.weight, self.bias, self.eps)
 
 
 def plain_rms_norm(
@@ -78,7 +85,7 @@ class RMSNorm(nn.Module):
         self, vectors: Float[Tensor, "row time width"], valid: Bool[Tensor, "row time"]
     ) -> Float[Tensor, "row time width"]:
         """Normalize each position by itself; `valid` is not used."""
-        return F.rms_norm(vectors, self.weight.shape, self.weight, self.eps)
+        return functional.rms_norm(vectors, self.weight.shape, self.weight, self.eps)
 
 
 def masked_batch_mean(
@@ -220,3 +227,110 @@ NORMS: dict[str, Callable[[int, float], nn.Module]] = {
     "batch": MaskedBatchNorm,
     "power": PowerNorm,
 }
+
+
+Vectors = Float[Tensor, "row time width"]
+
+
+class Dropout(nn.Dropout):
+    """y = m ⊙ x / (1 - p), where each element of the mask m is 0 with probability p, else 1.
+
+    Srivastava et al. 2014, section 4; there the weights are multiplied by 1 - p in evaluation instead.
+    """
+
+    def forward(self, inputs: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """In training, zero each element with probability p."""
+        if not self.training or self.p == 0:
+            return inputs
+        mask = torch.rand(inputs.shape, device=inputs.device) >= self.p
+        return inputs * mask / (1 - self.p)
+
+
+class VariationalDropout(Dropout):
+    """Dropout with the same mask at all time steps of a row: y_t = m ⊙ x_t, with one mask m for each row.
+
+    Gal & Ghahramani 2016, section 4.1 ("variational"); Merity et al. 2018, section 4.2 ("locked"). With a new mask at
+    every time step, a recurrent layer above would learn to average over time instead.
+    """
+
+    def forward(self, inputs: Float[Tensor, "row time width"]) -> Float[Tensor, "row time width"]:
+        """In training, zero each feature of a row with probability p, at all time steps of the row."""
+        if not self.training or self.p == 0:
+            return inputs
+        return inputs * super().forward(torch.ones_like(inputs[:, :1]))
+
+
+class EmbeddingDropout(nn.Module):
+    """Dropout of whole tokens of the vocabulary: the embedding of a dropped token is zero wherever it occurs.
+
+    Gal & Ghahramani 2016, section 4.2; Merity et al. 2018, section 4.3. It is dropout on the rows of the embedding
+    matrix, drawn once a step; embeddings of other tokens are multiplied by 1 / (1 - p). A tied head is not affected.
+    """
+
+    def __init__(self, p: float):
+        super().__init__()
+        self.dropout = Dropout(p)
+
+    def forward(
+        self, vectors: Float[Tensor, "row time width"], tokens: Int[Tensor, "row time"], vocab_size: int
+    ) -> Float[Tensor, "row time width"]:
+        """In training, zero the embeddings of the tokens that are dropped from a vocabulary of `vocab_size`."""
+        if not self.training or self.dropout.p == 0:
+            return vectors
+        return vectors * functional.embedding(tokens, self.dropout(vectors.new_ones(vocab_size, 1)))
+
+
+class DropPath(Dropout):
+    """Drop path: the output of a sublayer is zeroed for whole rows, so that they skip the sublayer.
+
+    Stochastic depth (Huang et al. 2016, eq. 2). The paper makes one random decision for a batch and scales in
+    evaluation. Here the decision is made for each row, and rows that are kept are scaled in training, as in all
+    dropout. Rows of different length that are unpadded to one line (`acceleration/attention.py`) share one decision.
+    """
+
+    def forward(self, inputs: Float[Tensor, "row time width"]) -> Float[Tensor, "row time width"]:
+        """In training, zero each row with probability p."""
+        if not self.training or self.p == 0:
+            return inputs
+        return inputs * super().forward(inputs.new_ones(len(inputs), 1, 1))
+
+
+class PostNorm(nn.Module):
+    """norm(x + f(x)), as in Vaswani et al. 2017: the residual stream is normalized after every sublayer.
+
+    In training, `dropout` zeroes elements of f(x), and `drop_path` zeroes f(x) for whole rows.
+    """
+
+    def __init__(self, norm: nn.Module, dropout: float, drop_path: float = 0.0):
+        super().__init__()
+        self.norm = norm
+        self.dropout, self.drop_path = Dropout(dropout), DropPath(drop_path) if drop_path else nn.Identity()
+
+    def forward(
+        self, vectors: Vectors, valid: Bool[Tensor, "row time"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Vectors:
+        """Apply one sublayer (attention or feed-forward), add its output, and normalize the sum."""
+        return self.norm(vectors + self.drop_path(self.dropout(sublayer(vectors))), valid)
+
+    @staticmethod
+    def final_norm(norm: nn.Module) -> nn.Module | None:
+        """A stack of post-norm blocks needs no norm at the end: its output is normalized."""
+        return None
+
+
+class PreNorm(PostNorm):
+    """x + f(norm(x)) (Xiong et al. 2020): the residual stream itself has no norm, so deep stacks train easily."""
+
+    def forward(
+        self, vectors: Vectors, valid: Bool[Tensor, "row time"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Vectors:
+        """Apply one sublayer to the normalized stream, and add its output to the stream."""
+        return vectors + self.drop_path(self.dropout(sublayer(self.norm(vectors, valid))))
+
+    @staticmethod
+    def final_norm(norm: nn.Module) -> nn.Module | None:
+        """The residual stream has no norm of its own, so a stack of pre-norm blocks ends with one."""
+        return norm
+
+
+NORM_ORDERS = {"post": PostNorm, "pre": PreNorm}
