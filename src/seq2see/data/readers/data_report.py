@@ -107,7 +107,7 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "duplicate pronunciation": IssueKind("repair", "Nothing to do: the repetition was skipped."),
     "ignored file": IssueKind("repair", "Nothing to do: hidden files and files without an image suffix were skipped."),
     "format mismatch": IssueKind("repair", "Nothing to do: it was decoded by its content, not by its suffix."),
-    "EXIF rotation": IssueKind("repair", "Nothing to do: it was rotated as EXIF says."),
+    "EXIF rotation": IssueKind("repair", "Nothing to do: it was rotated by its EXIF data."),
     "transparent image": IssueKind("repair", "Nothing to do: it was composited on white."),
     "multiple frames": IssueKind("repair", "Nothing to do: the first frame was used."),
     "single frame": IssueKind("repair", "Nothing to do: the frame was repeated."),
