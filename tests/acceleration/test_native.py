@@ -249,7 +249,7 @@ class TestNativeModel:
     def test_more_tokens_than_the_cache_capacity_are_an_error(self):
         optimized_model = native_model_of(self.variant, "float32")
         _, state = optimized_model.step(random_tokens(1, 3), optimized_model.start(random_sources([4]), 1, 5))
-        with pytest.raises(IndexError, match="no room"):
+        with pytest.raises(IndexError, match="cache is full"):
             optimized_model.step(random_tokens(1, 3), state)
 
     def test_a_state_keeps_its_native_model_alive(self):

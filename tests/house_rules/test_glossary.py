@@ -9,6 +9,7 @@ import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from typing import Literal, get_args, get_origin
 
 import pytest
 from source_tree import PACKAGE, ROOT, Module, defined_names, modules, project_files, tables
@@ -20,8 +21,14 @@ from seq2see.tasks.task import TASKS, task_named
 ENGLISH, CHINESE = (tables(ROOT / "docs" / f"glossary{ending}") for ending in (".md", ".zh.md"))
 *SUBJECTS, UNUSED = ENGLISH
 WORDS = [row[0] for subject in SUBJECTS for row in ENGLISH[subject]]
-BANNED = {word for row in ENGLISH[UNUSED] for word in re.findall(r"`(\w+)`", row[0])}
-BANNED_ON_PAGES = {word for row in ENGLISH[UNUSED] if "pages" in row[2] for word in re.findall(r"`(\w+)`", row[0])}
+
+
+def banned_in(place: str) -> set[str]:
+    """The words of the last table that are banned in names, on pages, or in settings only."""
+    return {word for row in ENGLISH[UNUSED] if place in row[2] for word in re.findall(r"`(\w+)`", row[0])}
+
+
+BANNED, BANNED_ON_PAGES, BANNED_SETTINGS = (banned_in(place) for place in ("names", "pages", "settings"))
 
 # "path name": why a banned word is right there.
 EXCEPTIONS = {
@@ -60,7 +67,7 @@ CHINESE_SYNONYMS = {
 
 def words_of(name: str) -> list[str]:
     """The words a name is made of: of snake case, of camel case, of a file's or a recipe's name."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|[-./]", "_", name.strip("_")).lower().split("_")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[-./=]", "_", name.strip("_")).lower().split("_")
 
 
 def is_banned(name: str) -> bool:
@@ -71,11 +78,13 @@ def is_banned(name: str) -> bool:
 
 
 def settings_of(cls: type, path: str = "", seen: frozenset[type] = frozenset()) -> Iterator[str]:
-    """The paths of all settings below a class, with the kinds that a setting may have."""
+    """The paths of all settings below a class, with the kinds and the words that a setting may have as its value."""
     for name, field in cls.model_fields.items():  # type: ignore[attr-defined]
         yield f"{path}{name}"
         if name == "kind":
-            yield f"{path}kind-{field.default}"
+            yield f"{path}kind={field.default}"
+        elif get_origin(field.annotation) is Literal:
+            yield from (f"{path}{name}={value}" for value in get_args(field.annotation))
         for option in choices(field.annotation):
             if option not in seen:
                 yield from settings_of(option, f"{path}{name}.", seen | {option})
@@ -116,6 +125,29 @@ def test_no_setting_recipe_or_file_has_a_banned_name():
     assert not wrong, "docs/glossary.md says how to write these:\n" + "\n".join(wrong)
 
 
+def has_banned_setting(path: str) -> bool:
+    """Whether a setting or its value has the name that another name has replaced; `path` may end in `=value`."""
+    name, _, value = path.rpartition(".")[-1].partition("=")
+    return not {name, value}.isdisjoint(BANNED_SETTINGS)
+
+
+def test_no_setting_has_an_old_name():
+    paths = sorted({path for name in TASKS for path in settings_of(task_named(name).recipe)})
+    assert {"training.batches=contiguous", "encoder.kind=text-cnn", "decoder.context"} <= set(paths)
+    wrong = [path for path in paths if has_banned_setting(path)]
+    assert not wrong, "docs/glossary.md says how to write these:\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("path", ["training.rate", "decoder.tau", "training.batches=streams", "corpus.kind=waves"])
+def test_an_old_setting_is_noticed(path):
+    assert has_banned_setting(path)
+
+
+@pytest.mark.parametrize("path", ["training.learning_rate", "decoder.kind=ngram", "training.batches=contiguous"])
+def test_a_setting_of_today_is_right(path):
+    assert not has_banned_setting(path)
+
+
 def test_no_page_has_a_word_of_the_dialect():
     pages = [path for path in project_files() if path.suffix == ".md" and path.name not in PAGE_EXCEPTIONS]
     wrong = [
@@ -145,6 +177,28 @@ def test_no_docstring_or_comment_has_a_word_of_the_dialect():
         f"{module}:{line} {word}"
         for module in modules()
         for line, text in prose_of(module)
+        for word in re.findall(r"[a-z]+", text.lower())
+        if word in banned
+    ]
+    assert not wrong, "docs/glossary.md says how to write these:\n" + "\n".join(wrong)
+
+
+def messages_of(module: Module) -> Iterator[tuple[int, str]]:
+    """The texts of several words in a module that are no docstrings: messages of errors, titles, help."""
+    docstrings = {id(node.value) for node in module.nodes if isinstance(node, ast.Expr)}
+    for node in module.nodes:
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+        if is_text and id(node) not in docstrings:
+            yield node.lineno, node.value
+
+
+def test_no_message_has_a_word_of_the_dialect():
+    banned = BANNED_ON_PAGES - GOOD_IN_COMMENTS
+    wrong = [
+        f"{module}:{line} {word}"
+        for module in modules()
+        if "pocket" not in module.path.parts  # its words are those of a corpus
+        for line, text in messages_of(module)
         for word in re.findall(r"[a-z]+", text.lower())
         if word in banned
     ]

@@ -183,7 +183,7 @@ class TestRefused:
     def test_a_config_that_is_no_json(self, gpt2, capsys):
         (gpt2 / "config.json").write_text('{"model_type": "gpt2", ')
         assert run(["predict", str(gpt2), "the cat"]) == 2
-        assert re.search(r"config\.json: This cannot be read.*Get the file again", capsys.readouterr().err, re.DOTALL)
+        assert re.search(r"config\.json: .*cannot be read.*Get the file again", capsys.readouterr().err, re.DOTALL)
 
     @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pth", "last.ckpt"])
     def test_pickles_with_a_remedy(self, gpt2, name):

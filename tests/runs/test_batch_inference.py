@@ -398,9 +398,9 @@ class TestResuming:
             OutputFile(tmp_path / "out.txt", PROVENANCE).__enter__()
 
     def test_a_path_that_is_not_a_file_is_refused(self, tmp_path: Path):
-        with pytest.raises(UserError, match="not a plain file"):
+        with pytest.raises(UserError, match="not a regular file"):
             run_prediction(["a"], tmp_path)
-        with pytest.raises(UserError, match="not a plain file"):
+        with pytest.raises(UserError, match="not a regular file"):
             run_prediction(["a"], Path("."))  # a path without a name
         with pytest.raises(UserError, match="cannot be written"):
             run_prediction(["a"], Path("/proc/nothing/out.txt"))

@@ -135,7 +135,7 @@ class AsyncWeightGrads:
             self.ready.add(weight)
 
     def store_sum(self, grad: Tensor, parts: Tensor, sum_function: SumFunction) -> None:
-        """Store the partial sums over rows of a gradient, from the kernel that computed it: they are a bias gradient.
+        """Store partial sums of a gradient over its rows, which a kernel has computed: their sum is a bias gradient.
 
         The gradient is stored with its sums, so that no other tensor can get its address. Unused sums are deleted.
         """

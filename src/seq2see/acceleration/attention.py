@@ -68,7 +68,7 @@ class PaddedLayout:
 
 
 class UnpaddedLayout(PaddedLayout):
-    """The valid vectors of all rows, concatenated to one line; only attention works on padded rows."""
+    """The valid vectors of all rows, concatenated to one long row; only attention works on padded rows."""
 
     def __init__(self, sequences: Sequences):
         self.shape = sequences.values.shape[:2]
@@ -84,7 +84,7 @@ class UnpaddedLayout(PaddedLayout):
         return rows.index_copy(0, self.indices, vectors[0]).unflatten(0, self.shape)
 
     def unpad(self, rows: PaddedVectors) -> UnpaddedVectors:
-        """The valid vectors of all rows on one line."""
+        """The valid vectors of all rows as one long row."""
         return rows.flatten(0, 1).index_select(0, self.indices)[None]
 
 

@@ -181,7 +181,7 @@ class FastSearch:
 
 
 class CPUSearch(FastSearch):
-    """A search that stores the results of what is done, and drops it.
+    """A search that stores the results of finished units and removes their rows.
 
     `done` has one flag for each row, or in beam search for each input; both are called units here.
     """

@@ -77,7 +77,7 @@ class GraphedHistory(History):
         return GraphedHistory(history.tokens, history.log_probabilities, history.prompt_lengths, time)
 
     def at(self, time: int) -> History:
-        """The same as a history whose time is an int."""
+        """This history as a `History` whose `time` is an int."""
         return History(self.tokens, self.log_probabilities, self.prompt_lengths, time)
 
 

@@ -45,7 +45,7 @@ def optimize_for_inference(model: nn.Module, precision: Precision = "float32", t
 
 
 def with_fast_search(model: GenerativeModel, device: torch.device | None = None) -> GenerativeModel:
-    """The same model for `decode`, which then searches with fewer operators on this device (default: the CPU)."""
+    """The model with a decoding loop that has fewer operators on this device (default: the CPU)."""
     on_gpu = device is not None and device.type == "cuda"
     return FastSearchModel(model, GPULoop if on_gpu else CPULoop)
 

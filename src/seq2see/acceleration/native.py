@@ -35,7 +35,7 @@ LANES, MAX_HEAD_SIZE = 16, 128
 """The number of floats in a register, and the largest head in C++."""
 PRECISIONS = {"float32": 0, "bf16": 1, "int8": 2}
 ERROR_MESSAGES = {
-    1: "The cache is full: there is no room for more tokens.",
+    1: "The cache is full: no more tokens fit.",
     2: "There is no such token in the target vocabulary.",
     3: "There is not enough memory.",
 }

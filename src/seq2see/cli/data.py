@@ -93,7 +93,7 @@ def _check_files(paths: list[Path], task: str) -> None:
 
 
 def _check_windows(corpus: UserData, task: str, report: DataReport) -> None:
-    """Report a text that is too short for the windows of a recipe, as its training would."""
+    """Report a text that is too short for the windows of a recipe: the error that training would raise."""
     from seq2see.data.hold_out import check_hold_out
     from seq2see.recipes.registry import resolve
     from seq2see.runs.prepare import prepare

@@ -232,7 +232,7 @@ def equalize(pixels: PixelBatch, levels: Int[Tensor, "256"]) -> Int[Tensor, "row
     """Histogram equalization, channel by channel: a level becomes the share of pixels that are darker.
 
     Pillow's rounding: with h pixels of a level, and s = (all pixels - those of the brightest) // 255, level i becomes
-    (s // 2 + h[0] + ... + h[i - 1]) // s; where s is 0 there are too few pixels, and all levels stay.
+    (s // 2 + h[0] + ... + h[i - 1]) // s; if s is 0, the image has too few pixels and is unchanged.
     """
     counts = histogram(pixels)
     darker = counts.cumsum(-1) - counts

@@ -11,7 +11,7 @@ and at least `width` remain live. Hypotheses that are still live at the maximum 
 the score that they have then.
 
 The search of an input ends by its stopping rule: by default, when no live hypothesis can become better than the stored
-ones. `greedy.py` is the same for a single hypothesis, in fifteen lines.
+ones. Compare `greedy.py`, which follows a single hypothesis.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def stop_when_unbeatable(
 ) -> Bool[Tensor, "input"]:
     """Stop when no live hypothesis can reach a higher score than the worst required hypothesis.
 
-    This does not change the result. If the length penalty favors long hypotheses, the best attainable score is that of
-    the maximum length, and the search continues until the live hypotheses are very improbable.
+    A longer search would return the same hypotheses. If the length penalty favors long hypotheses, the best attainable
+    score is that at the maximum length, so the search continues until the live hypotheses are very improbable.
     """
     return worst_score >= best_attainable_score
 
@@ -55,7 +55,7 @@ def stop_when_unbeatable(
 def stop_when_full(
     worst_score: Float[Tensor, "input"], best_attainable_score: Float[Tensor, "input"]
 ) -> Bool[Tensor, "input"]:
-    """Stop as soon as `width` hypotheses are finished: faster, and the rule behind most published results."""
+    """Stop as soon as `width` hypotheses are finished: faster, and the rule of most published results."""
     return (worst_score > -torch.inf) | (best_attainable_score == -torch.inf)
 
 
@@ -105,7 +105,7 @@ class BeamSearch:
         return bool(self.done.all())
 
     def select(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
-        """Extend the live hypotheses by one token, store the finished ones, and stop inputs that are done."""
+        """Extend the live hypotheses by one token, store the finished ones, and end the searches that should stop."""
         step = self.advance(scores)
         self.stop_at_max_length()
         return step
@@ -129,7 +129,7 @@ class BeamSearch:
         parents: Int[Tensor, "input width"],
         tokens: Int[Tensor, "input width"],
     ) -> DecodingStep:
-        """Append the tokens to their parents; rows of inputs that are done get PAD and continue themselves."""
+        """Append the tokens to their parents; if an input is done, each of its rows is its own parent and gets PAD."""
         done = self.done[:, None].expand(self.rows.shape)
         rows = torch.where(done, self.rows, parents).flatten()
         new_tokens = tokens.masked_fill(done, PAD).flatten()
@@ -195,7 +195,7 @@ def top_continuations(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The `count` best continuations of each input: their sums, parent rows and tokens."""
     inputs, width = sums.shape
-    # The best of each row first: no others can be among the best of the input.
+    # Only the `count` best of each row can be among the `count` best of the input.
     best, tokens = topk(scores, count)
     count_per_row = tokens.size(1)
     totals, indices = topk((sums[:, :, None] + best.view(inputs, width, count_per_row)).view(inputs, -1), count)

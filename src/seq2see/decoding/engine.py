@@ -283,8 +283,8 @@ class DecodingTask:
 class DecodingLoop:
     """The loop for one batch.
 
-    Its methods are the definition. A fast copy of a model brings a subclass (`GenerativeModel`), which overrides some
-    of them and has the same results.
+    Its methods are the definition. A fast copy of a model (`GenerativeModel`) has a subclass, which overrides some of
+    them and has the same results.
     """
 
     def __init__(self, model: GenerativeModel, task: DecodingTask):

@@ -183,7 +183,7 @@ def prepare_image(workspace: Workspace, request: ImageRequest) -> PreparedImage:
         examples = test_images(run)
         if request.number >= len(examples):
             raise UserError(
-                f"There are {len(examples):,} test images, and no image {request.number:,}.",
+                f"There is no test image {request.number:,}: the last one is {len(examples) - 1:,}.",
                 hint="Choose a smaller number, or upload an image.",
             )
         example = examples[request.number]

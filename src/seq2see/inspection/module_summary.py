@@ -62,7 +62,7 @@ class ModuleSummary:
 
 
 def summarize_modules(model: nn.Module, batch: Batch) -> ModuleSummary:
-    """Summarize the modules of a model for one batch: the root of the tree."""
+    """Summarize the modules of a model for one batch, and return the root of their tree."""
     summaries = {
         name: ModuleSummary(name, plain_class(module).__name__)
         for name, module in model.named_modules(remove_duplicate=False)

@@ -118,7 +118,7 @@ def _pooling(folder: Path) -> str:
     modes = [name for name, value in _read_json(path).items() if name.startswith("pooling_mode") and value]
     if len(modes) > 1 or not POOLING_MODES.keys() >= set(modes):
         message = f"The pooling {' with '.join(modes)} is not supported."
-        raise UserError(message, location=str(path), hint=f"There are {' and '.join(POOLING_MODES)}, one at a time.")
+        raise UserError(message, location=str(path), hint=f"Use one of {', '.join(POOLING_MODES)}.")
     return POOLING_MODES[modes[0]] if modes else "mean"
 
 
@@ -134,7 +134,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise UserError(f"This cannot be read: {error}.", location=str(path), hint=DOWNLOAD_AGAIN) from None
+        raise UserError(f"This file cannot be read: {error}.", location=str(path), hint=DOWNLOAD_AGAIN) from None
     return content if isinstance(content, dict) else {}
 
 

@@ -155,7 +155,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         if not isinstance(tree, dict):
             raise ValueError("it is not a JSON object")
     except (OSError, ValueError) as error:
-        raise UserError(f"This cannot be read: {error}.", location=str(path), hint=DOWNLOAD_AGAIN) from None
+        raise UserError(f"This file cannot be read: {error}.", location=str(path), hint=DOWNLOAD_AGAIN) from None
     return tree
 
 

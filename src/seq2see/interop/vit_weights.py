@@ -322,7 +322,7 @@ def _normalization(folder: Path, kind: str, channels: int) -> tuple[tuple[float,
         )
         return _channel_values(mean, channels), _channel_stds(std, channels)
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"This cannot be read: {error}.", location=str(path), hint=DOWNLOAD_AGAIN) from None
+        raise UserError(f"This file cannot be read: {error}.", location=str(path), hint=DOWNLOAD_AGAIN) from None
 
 
 def _channel_values(values: Any, channels: int) -> tuple[float, ...]:
@@ -387,7 +387,7 @@ def _timm_normalization(config_values: JsonConfig, channels: int) -> tuple[int, 
         )
     except (ValueError, TypeError, LookupError) as error:
         raise UserError(
-            f"This cannot be read: {error}.", location=config_values.location, hint=DOWNLOAD_AGAIN
+            f"This file cannot be read: {error}.", location=config_values.location, hint=DOWNLOAD_AGAIN
         ) from None
 
 

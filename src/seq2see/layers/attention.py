@@ -28,7 +28,7 @@ GroupedKeys = Float[Tensor, "row group key size"]
 def attention_weights(
     queries: Queries, keys: Keys, attention_mask: AttentionMask
 ) -> Float[Tensor, "row head query key"]:
-    """softmax(Q Kᵀ / √size): the weight of each key for each query.
+    """softmax(Q Kᵀ / √size): the weight of each key for each query; `size` is the width of a head (d_k in the paper).
 
     If the mask hides every key from a query, its weights are zeros, never NaN.
     """
@@ -71,10 +71,10 @@ def merge_heads(heads: Float[Tensor, "row head time size"]) -> Vectors:
 
 @dataclass(frozen=True)
 class KeyValueCache:
-    """The keys and values of past tokens, with space up to the maximum length. It is written in place.
+    """The keys and values of past tokens, with space up to the maximum length.
 
-    Because it is written in place, only one owner may use it. Keys and values share one tensor, keys first, so that
-    writing or reordering them is one operation.
+    It is written in place, so two states must not share it. Keys and values are one tensor, keys first, so that writing
+    or reordering them is one operation.
     """
 
     keys_values: Float[Tensor, "row 2 head max_length size"]
@@ -145,8 +145,8 @@ class SelfAttention(Attention):
     """Self-attention: queries, keys and values are projections of the same sequence.
 
     The three projections share one weight matrix: one matmul instead of three. `relative_positions` is for models
-    whose positions are not added to the embeddings (rotary positions, ALiBi). `bias` is that of both linear layers:
-    it is a few numbers among thousands, and Llama (Touvron et al. 2023) has none, like T5 and PaLM before it.
+    whose positions are not added to the embeddings (rotary positions, ALiBi). With `bias`, both linear layers have a
+    bias; those of T5, PaLM and Llama (Touvron et al. 2023) have none.
     """
 
     def __init__(self, width: int, heads: int, relative_positions: RelativePositions | None = None, bias: bool = True):
@@ -202,8 +202,8 @@ class SelfAttention(Attention):
 class GroupedSelfAttention(SelfAttention):
     """Grouped-query attention: several query heads share the keys and values of one head (Ainslie et al. 2023).
 
-    With one key-value head for all it is multi-query attention (Shazeer 2019). The cache is smaller by the same factor,
-    and reading the cache is most of the work of generating a long text.
+    With one key-value head for all it is multi-query attention (Shazeer 2019). With g query heads for each key-value
+    head the cache is g times smaller, and reading the cache is most of the work of generating a long text.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ class ConfusionMatrix:
         check_same_length(predictions, references)
         pairs = Counter(zip(references, predictions, strict=True))
         if unknown := {label for pair in pairs for label in pair} - set(labels):
-            raise UserError(f"{min(unknown)!r} is none of the labels.")
+            raise UserError(f"{min(unknown)!r} is not one of the labels.")
         return ConfusionMatrix(tuple(labels), tuple(tuple(pairs[row, column] for column in labels) for row in labels))
 
     @property

@@ -19,7 +19,7 @@ from seq2see.models.encoder_model import EncoderModel
 
 
 class Classifier(EncoderModel):
-    """One label per text from a pooled vector; this class takes the encoder's own."""
+    """One label per text from a pooled vector: here the one that the encoder returns."""
 
     def __init__(self, source: nn.Module, encoder: nn.Module, settings: Any, classes: int):
         super().__init__(source, encoder, ClassificationHead(settings.width, classes))

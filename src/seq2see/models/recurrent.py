@@ -209,7 +209,7 @@ class RecurrentDecoder(nn.Module):
         last_width = settings.embedding_width if settings.projection == "last-layer" else None
         if memory_width is not None and last_width:
             raise UserError(  # the queries of attention have the width of the state
-                "A last layer of the width of the embeddings is for language models.",
+                "decoder.projection=last-layer is for language models.",
                 hint="Set decoder.projection=linear.",
             )
         cross_attention, awd = ATTENTIONS[settings.attention](width, memory_width or 0), settings.awd

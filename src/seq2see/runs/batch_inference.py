@@ -394,7 +394,7 @@ class OutputFile:
 
     def _open(self) -> FileIO:
         if self.path.exists() and not self.path.is_file():
-            raise UserError("This is not a plain file.", location=str(self.path), hint="Name another one with --out.")
+            raise UserError("This is not a regular file.", location=str(self.path), hint="Name another one with --out.")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             file = FileIO(self.path, "ab")  # unbuffered, so that closing writes nothing

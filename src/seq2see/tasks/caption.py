@@ -326,7 +326,7 @@ class Captioner(Model):
         return float(scores[0].gather(-1, batch.labels[0][:, None]).sum())
 
     def named_batch(self, source: Any, target: str | None) -> NamedBatch:
-        """An image and a caption (default: the model's own) as a batch of one, with teacher forcing."""
+        """An image and a caption (default: the generated one) as a batch of one, with teacher forcing."""
         target = self.predict([source])[0].text if target is None else target
         return self._named_batch(self._encode_inputs([source])[0], target)
 

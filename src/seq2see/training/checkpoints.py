@@ -372,7 +372,7 @@ def _check_fingerprints(checkpoint: Checkpoint, fingerprints: Mapping[str, str])
             raise UserError(
                 f"The {name} changed since this run was started, so it cannot be resumed.",
                 location=str(checkpoint.path),
-                hint=f"Bring the old {name} back, or start a new run with --out.",
+                hint=f"Restore the old {name}, or start a new run with --out.",
             )
 
 

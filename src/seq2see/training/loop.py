@@ -1,9 +1,9 @@
 """The training loop. All tasks share this one.
 
 `train` is the loop, `Trainer.enqueue` is one optimizer step, and after it come the parts of that step in the order in
-which they run. A task brings an objective, an embedding and a head, but no loop. Everything periodic (evaluation,
-samples) is a callback that the caller passes in, so this package imports neither decoding nor metrics. What makes a
-step fast is put on from outside: `acceleration/trainer.py` overrides the parts that have a faster form.
+which they run. A task defines an objective, an embedding and a head, but no loop. Everything periodic (evaluation,
+samples) is a callback that the caller passes in, so this package imports neither decoding nor metrics. The loop is
+plain: `acceleration/trainer.py` overrides the parts of a step that have a faster form.
 
 A stop request finishes the current step, saves a checkpoint, and prints how to resume. The signal handler only sets a
 flag, which every loop (training, evaluation, decoding) checks once per iteration. A second signal ends the process at
@@ -260,7 +260,8 @@ class Trainer:
         self.step = 0  # the last step
         self.callbacks_done = 0  # the last step after which all callbacks ran
         self.pending_steps: list[PendingStep] = []
-        # Both are tensors on the device, which no step has to wait for. `found_inf` is 1 once a loss is not finite.
+        # Tensors on the device, so that a step does not wait for the CPU. `found_inf` is 1 once a loss is not finite;
+        # `lerp_weight` is the share of the new weights in the average, 1 - decay for an EMA.
         self.found_inf, self.lerp_weight = torch.zeros((), device=device), torch.zeros((), device=device)
 
     @cached_property

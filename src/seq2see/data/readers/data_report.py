@@ -122,7 +122,7 @@ ISSUE_KINDS: dict[str, IssueKind] = {
         "repair", "Nothing to do: hidden files and files without the suffix of an image or a recording were skipped."
     ),
     "format mismatch": IssueKind("repair", "Nothing to do: it was decoded by its content, not by its suffix."),
-    "EXIF rotation": IssueKind("repair", "Nothing to do: it was rotated as EXIF says."),
+    "EXIF rotation": IssueKind("repair", "Nothing to do: it was rotated by its EXIF data."),
     "transparent image": IssueKind("repair", "Nothing to do: it was composited on white."),
     "multiple frames": IssueKind("repair", "Nothing to do: the first frame was used."),
     "single frame": IssueKind("repair", "Nothing to do: the frame was repeated."),

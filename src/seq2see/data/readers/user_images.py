@@ -100,7 +100,7 @@ class UserImages(Settings):
 
 
 class UserCaptionedImages(UserImages):
-    """Your own images with captions: a list of files and captions, or a folder that contains one."""
+    """Your own images with captions: a list of files and captions, or a folder that contains such a list."""
 
     kind: Literal["captioned-images"] = "captioned-images"  # type: ignore[assignment]
 

@@ -239,7 +239,7 @@ class Tokenizer:
         return SplitTokenizer(*own) if own else Tokenizer(*read_tokenizer_json(path))
 
     def with_vocabulary(self, vocabulary: Any) -> Tokenizer:
-        """The same tokenizer with another vocabulary."""
+        """A copy of this tokenizer with another vocabulary."""
         return Tokenizer(self.kind, {**self._content, "model": {**self._content["model"], "vocab": vocabulary}})
 
     def _encode_many(self, texts: Sequence[str]) -> list[list[int]]:
@@ -294,7 +294,7 @@ class SplitTokenizer(Tokenizer):
         return SplitTokenizer(settings.kind, {token: number for number, token in enumerate([*tokens][:MAX_VOCAB_SIZE])})
 
     def with_vocabulary(self, vocabulary: Any) -> Tokenizer:
-        """The same tokenizer with another vocabulary."""
+        """A copy of this tokenizer with another vocabulary."""
         return SplitTokenizer(self.kind, vocabulary)
 
     def normalize(self, text: str) -> str:

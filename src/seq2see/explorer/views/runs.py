@@ -118,7 +118,7 @@ SEGMENTS = 1_000
 
 
 def downsample(lines: list[MetricsRow]) -> tuple[list[MetricsRow], list[MetricsRow] | None]:
-    """The rows with extreme values and the last row; and the means of all segments, or None if no row was removed.
+    """The rows with the extreme values of each segment, and the means of all segments (None if no row is removed).
 
     >>> spike = [{"step": step, "loss": 9.0 if step == 5_000 else 1.0} for step in range(100_000)]
     >>> rows, means = downsample(spike)
