@@ -101,6 +101,16 @@ def test_a_list_without_header_or_speakers_is_held_out_by_recording(tmp_path):
     assert {name: len(each) for name, each in splits.items()} == {"train": 22, "valid": 1, "test": 1}
 
 
+def test_a_text_that_occurs_twice_stays_in_training_however_much_is_held_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("seq2see.data.hold_out.HELD_OUT", 0.3)
+    for seed in range(COUNT):
+        write(tmp_path / f"word{seed // 2}" / f"{seed}.wav", seed)
+    splits = texts_of(tmp_path)
+    assert set(splits["train"]) == {f"word{number}" for number in range(COUNT // 2)}
+    assert len(splits["test"]) == 7
+    assert len(splits["valid"]) == 5  # every text is in training once, and cannot be spared again
+
+
 def test_copies_of_a_recording_stay_in_one_split(tmp_path):
     for seed in range(COUNT):
         for copy in range(2):

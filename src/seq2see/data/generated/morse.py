@@ -1,9 +1,10 @@
 """Morse code: generated recordings of a keyed tone in noise, with the time of every letter.
 
 A text is a few groups of random letters and digits, so no model of the language helps. Most training texts have one or
-two letters only, because a model that must find both the letters and their times in long texts learns neither. The unit of time is the dot; a
-dash has three units, the gaps within a letter, between letters and between groups have one, three and seven (ITU-R
-M.1677-1). At w words per minute ("PARIS " has 50 units) a dot lasts 1.2 / w seconds.
+two letters only, because a model that must find both the letters and their times in long texts learns neither.
+
+The unit of time is the dot; a dash has three units, the gaps within a letter, between letters and between groups have
+one, three and seven (ITU-R M.1677-1). At w words per minute ("PARIS " has 50 units) a dot lasts 1.2 / w seconds.
 
 Each recording has its own speed (12 to 35 words per minute), pitch (300 to 1,000 Hz), length of dashes, timing jitter,
 slow fading, noise between white and pink, and loudness. The noise begins before the first letter and ends after the
