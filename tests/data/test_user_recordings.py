@@ -92,6 +92,17 @@ def test_a_list_names_paths_texts_and_speakers(tmp_path, suffix, form, in_folder
     assert all(text == f"text {int(Path(name).stem) % 7}" for name, text in texts.items())
 
 
+def test_texts_are_trimmed_and_composed(tmp_path):
+    """Lists, folders and file names may write an accented letter as two characters."""
+    write(tmp_path / "a.wav", 1)
+    write(tmp_path / "x" / "e\u0301te\u0301" / "b.wav", 2)
+    (tmp_path / "list.csv").write_text("path,text\na.wav, e\u0301te\u0301 \n", encoding="utf-8")
+    from_list, _ = UserRecordings(paths=(str(tmp_path / "list.csv"),), valid=(str(tmp_path / "x"),), test=(
+        str(tmp_path / "list.csv"),
+    )).recordings(RATE)  # fmt: skip
+    assert from_list["train"].texts == from_list["valid"].texts == ("\u00e9t\u00e9",)
+
+
 def test_a_list_without_header_or_speakers_is_held_out_by_recording(tmp_path):
     table = tmp_path / "list.tsv"
     table.write_text("".join(f"{path}\t{text}\n" for path, text, _ in rows(tmp_path)), encoding="utf-8")
