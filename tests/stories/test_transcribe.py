@@ -28,7 +28,7 @@ from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import NullListener, train_recipe
 from seq2see.tasks.live_transcript import LiveTranscript
 from seq2see.tasks.model_folder import Recipe
-from seq2see.tasks.speech_figures import picture_of
+from seq2see.tasks.speech_figures import recording_data
 from seq2see.tasks.transcriber import Transcriber
 
 OUTPUTS = (
@@ -160,7 +160,7 @@ def test_the_explorer_opens_it_and_shows_its_mistakes(run: RunFolder):
 
 def test_a_recording_is_plain_data_for_a_page(run: RunFolder):
     model = seq2see.load(run.path)
-    picture = picture_of(model, keyed(), "et")
+    picture = recording_data(model, keyed(), "et")
     assert json.loads(json.dumps(picture)) == picture
     assert picture["seconds"] == 1.5
     assert len(picture["spectrogram"][0]) == 16

@@ -90,7 +90,7 @@ def attended_letters(model: Transcriber, sound: Any, text: str) -> tuple[Letter,
     return tuple(letters)
 
 
-def picture_of(model: Transcriber, sound: Any, text: str | None = None) -> dict[str, Any]:
+def recording_data(model: Transcriber, sound: Any, text: str | None = None) -> dict[str, Any]:
     """One recording as plain data for a page: wave, spectrogram, tokens with times, and attention over the frames.
 
     Without a text it is the transcript of the model.
