@@ -10,7 +10,7 @@ from typing import Any
 from seq2see.core.errors import UserError, missing_file
 from seq2see.recipes.registry import recipe
 from seq2see.runs.callbacks import ProgressListener
-from seq2see.runs.prepare import ENCODER_PREFIXES, check_pretrained, with_pretrained_encoder
+from seq2see.runs.prepare import check_pretrained, pretrained_prefixes, with_pretrained_parts
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder, find_run
 from seq2see.runs.terminal import Terminal
@@ -72,10 +72,10 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
     if data:
         base = task_of(base).with_data(base, tuple(map(str, data)))
     if changes.get("pretrained"):
-        base = with_pretrained_encoder(base.with_(pretrained=changes["pretrained"]))
+        base = with_pretrained_parts(base.with_(pretrained=changes["pretrained"]))
         changes = {path: value for path, value in changes.items() if path != "pretrained"}
     base = base.with_(**changes)
-    if any(path.startswith(ENCODER_PREFIXES) for path in changes):
+    if any(path.startswith(pretrained_prefixes(base)) for path in changes):
         check_pretrained(base)
     corpus = base.slot("corpus")
     if "paths" in type(corpus).model_fields:

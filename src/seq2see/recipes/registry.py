@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from seq2see.core.errors import UserError, missing_file, unknown_name
-from seq2see.recipes import images, language_models, pocket, series, text_encoders, translation
+from seq2see.recipes import chat, images, language_models, pocket, series, text_encoders, translation
 from seq2see.tasks.recipe import Recipe
 from seq2see.tasks.registry import default_recipe, own_tasks, read_recipe
 
@@ -24,6 +24,12 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "write-gru": language_models.write_gru,
     "write-rnn": language_models.write_rnn,
     "write-rnn-relu": language_models.write_rnn_relu,
+    "chat": chat.chat,
+    "chat-zh": chat.chat_zh,
+    "chat-seq2seq": chat.chat_seq2seq,
+    "chat-daily": chat.chat_daily,
+    "chat-daily-zh": chat.chat_daily_zh,
+    "chat-chitchat": chat.chat_chitchat,
     "ngram": language_models.ngram,
     "ngram-back-off": language_models.ngram_back_off,
     "ptb-ngram": language_models.ptb_ngram,

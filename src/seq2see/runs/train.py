@@ -22,7 +22,7 @@ from seq2see.core.files import write_json, write_text
 from seq2see.core.seeds import seed_torch
 from seq2see.layers.initialization import initialize
 from seq2see.runs.callbacks import NullListener, ProgressListener, sample_callback, sample_table, validation_callback
-from seq2see.runs.prepare import PreparedData, load_pretrained_encoder, prepare, write_split_fingerprints
+from seq2see.runs.prepare import PreparedData, load_pretrained_parts, prepare, write_split_fingerprints
 from seq2see.runs.run_folder import RunFolder, folder_for
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.tasks.recipe import Recipe
@@ -86,7 +86,7 @@ def new_trainer(recipe: Recipe, prepared: PreparedData) -> Trainer:
     model = task_of(recipe).build(recipe.model, prepared.tokenizers)
     initialize(model, settings.init)
     if recipe.slot("pretrained") is not None:
-        load_pretrained_encoder(model, recipe.slot("pretrained"))
+        load_pretrained_parts(model, recipe)
     trainer_class = Trainer if plain_only() else AcceleratedTrainer
     return trainer_class(model, task_of(recipe).objective(recipe), settings, pick_device())
 

@@ -28,6 +28,8 @@ from seq2see.tasks.task import Task
 TASKS: dict[str, str] = {
     "translate": "seq2see.tasks.translate.Translate",
     "write": "seq2see.tasks.write.Write",
+    "chat": "seq2see.tasks.chat.Chat",
+    "chat-seq2seq": "seq2see.tasks.chat.ChatSeq2seq",
     "ngram": "seq2see.tasks.ngram.Ngram",
     "fill": "seq2see.tasks.fill.Fill",
     "classify-text": "seq2see.tasks.classify_text.ClassifyText",

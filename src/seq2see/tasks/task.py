@@ -153,6 +153,8 @@ class Task(ABC):
     """Whether its inputs can have [MASK], which the model replaces by a token."""
     comparison: ClassVar[Comparison] = "scores"
     """How two runs are compared: their scores, or in detail their outputs, decisions, perplexities or forecasts."""
+    pretrained_parts: ClassVar[tuple[str, ...]] = ("source", "encoder")
+    """The parts of a pretrained model that fine-tuning begins with, in models and in settings."""
     unit: ClassVar[str] = "tok"
     """The unit of the training speed."""
     predicted_unit: ClassVar[str] = "predictions"
