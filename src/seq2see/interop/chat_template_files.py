@@ -55,7 +55,7 @@ PATTERNS: tuple[tuple[type[BaseTemplate], str], ...] = (
         r"\{%elifmessage\['role'\]=='assistant'%\}\{\{''\+content\.strip\(\)\+''\+eos_token\}\}\{%endif%\}\{%endfor%\}",
     ),
 )
-"""The programs without spaces; those inside of texts are compared by the tests, which render the programs themselves."""
+"""The programs without spaces; the tests compare the rendered texts, with their spaces, with those of the programs."""
 SYSTEM_WITH_SPACES = re.compile(r"<\|im_start\|>system\\n((?:[^'\\]|\\.)*?)<\|im_end\|>")
 
 

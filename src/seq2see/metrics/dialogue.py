@@ -30,8 +30,8 @@ GENERIC_ENGLISH = (
     "well", "not really", "i think so", "i hope so", "good", "great", "hello", "hi", "bye", "goodbye",
 )  # fmt: skip
 GENERIC_CHINESE = (
-    "好", "好的", "是的", "对", "不", "不是", "是", "嗯", "嗯嗯", "谢谢", "谢谢你", "我不知道", "不知道", "当然", "没错",
-    "没问题", "真的吗", "也许", "我也是", "哦", "你好", "再见", "好吧", "我明白了",
+    "好", "好的", "是的", "对", "不", "不是", "是", "嗯", "嗯嗯", "谢谢", "谢谢你", "我不知道", "不知道", "当然",
+    "没错", "没问题", "真的吗", "也许", "我也是", "哦", "你好", "再见", "好吧", "我明白了",
 )  # fmt: skip
 GENERIC = frozenset([*GENERIC_ENGLISH, *GENERIC_CHINESE])
 """Replies that fit nearly every message, without case and punctuation."""
@@ -141,8 +141,8 @@ def distinct_interval(texts: Sequence[str], dialogues: Sequence[int], order: int
 def self_bleu(texts: Sequence[str], max_order: int = 4) -> list[float]:
     """For each reply its BLEU with all other replies as references (Zhu et al. 2018).
 
-    It is high if replies resemble each other. The counts of an n-gram are clipped to its largest count in another reply,
-    of which the two largest suffice.
+    It is high if replies resemble each other. The counts of an n-gram are clipped to its largest count in another
+    reply, of which the two largest suffice.
     """
     replies = [words_in(text) for text in texts]
     lengths = Counter(map(len, replies))

@@ -11,6 +11,7 @@ from seq2see.decoding.settings import Decoding
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.chat import ChatRecipe, ChatSeq2seqRecipe, HistoryText
+from seq2see.tasks.chat_retrieval import ChatRetrieveGenerateRecipe, ChatRetrieveRecipe
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizers import AdamW, Cosine
 from seq2see.training.settings import Training
@@ -26,7 +27,7 @@ def chat() -> ChatRecipe:
         target=TextTarget(tokenizer=WordLevel(), embedding=ROTARY, max_tokens=256),
         decoder=TransformerSettings(width=128, depth=3, heads=4, dropout=0.0),
         training=Training(
-            steps=1200, learning_rate=2e-3, batch_tokens=2048, evaluate_every=300, schedule=Cosine(warmup=100)
+            steps=700, learning_rate=2e-3, batch_tokens=2048, evaluate_every=175, schedule=Cosine(warmup=100)
         ),
         decoding=Decoding(max_new_tokens=40),
     )
@@ -51,6 +52,25 @@ def chat_seq2seq() -> ChatSeq2seqRecipe:
             steps=1500, learning_rate=2e-3, batch_tokens=2048, evaluate_every=500, schedule=Cosine(warmup=100)
         ),
     )
+
+
+def chat_retrieve() -> ChatRetrieveRecipe:
+    """A dual encoder that chooses a reply of the training dialogues by in-batch softmax (Henderson et al. 2017)."""
+    return ChatRetrieveRecipe(
+        name="chat-retrieve",
+        corpus=PocketTalk(),
+        source=HistoryText(tokenizer=WordLevel(), messages=8),
+        encoder=TransformerSettings(width=128, depth=2, heads=4),
+        training=Training(
+            steps=800, learning_rate=1e-3, batch_tokens=2048, evaluate_every=200, schedule=Cosine(warmup=100)
+        ),
+    )
+
+
+def chat_retrieve_generate() -> ChatRetrieveGenerateRecipe:
+    """A GPT that reads a retrieved reply before it writes its own (Weston et al. 2018)."""
+    settings = chat().model_dump() | {"task": "chat-retrieve-generate", "name": "chat-retrieve-generate"}
+    return ChatRetrieveGenerateRecipe.model_validate(settings).with_(**{"corpus.size": 2000})
 
 
 def chat_daily() -> ChatRecipe:

@@ -27,6 +27,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "chat": chat.chat,
     "chat-zh": chat.chat_zh,
     "chat-seq2seq": chat.chat_seq2seq,
+    "chat-retrieve": chat.chat_retrieve,
+    "chat-retrieve-generate": chat.chat_retrieve_generate,
     "chat-daily": chat.chat_daily,
     "chat-daily-zh": chat.chat_daily_zh,
     "chat-chitchat": chat.chat_chitchat,

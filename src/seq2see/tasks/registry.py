@@ -30,6 +30,8 @@ TASKS: dict[str, str] = {
     "write": "seq2see.tasks.write.Write",
     "chat": "seq2see.tasks.chat.Chat",
     "chat-seq2seq": "seq2see.tasks.chat.ChatSeq2seq",
+    "chat-retrieve": "seq2see.tasks.chat_retrieval.ChatRetrieve",
+    "chat-retrieve-generate": "seq2see.tasks.chat_retrieval.ChatRetrieveGenerate",
     "ngram": "seq2see.tasks.ngram.Ngram",
     "fill": "seq2see.tasks.fill.Fill",
     "classify-text": "seq2see.tasks.classify_text.ClassifyText",
