@@ -135,7 +135,7 @@ def distinct_interval(texts: Sequence[str], dialogues: Sequence[int], order: int
         rows = [replies[reply] for number, count in enumerate(draw) for reply in members[number] * int(count)]
         samples.append(distinct(rows, order))
     low, high = np.quantile(samples, [0.025, 0.975]) - np.mean(samples)
-    return Interval(value, value + float(low), value + float(high))
+    return Interval(value, value + min(0.0, float(low)), value + max(0.0, float(high)))
 
 
 def self_bleu(texts: Sequence[str], max_order: int = 4) -> list[float]:

@@ -17,6 +17,8 @@ from seq2see.training.optimizers import AdamW, Cosine
 from seq2see.training.settings import Training
 
 ROTARY = TokenEmbeddingSettings(positions="rotary")
+LLAMA: dict[str, Any] = {"norm": "rms", "activation": "swiglu", "mlp_ratio": 8 / 3, "bias": False}
+"""The parts of Llama, whose layout other libraries can load."""
 
 
 def chat() -> ChatRecipe:
@@ -25,7 +27,7 @@ def chat() -> ChatRecipe:
         name="chat",
         corpus=PocketTalk(),
         target=TextTarget(tokenizer=WordLevel(), embedding=ROTARY, max_tokens=256),
-        decoder=TransformerSettings(width=128, depth=3, heads=4, dropout=0.0),
+        decoder=TransformerSettings(width=128, depth=3, heads=4, dropout=0.0, **LLAMA),
         training=Training(
             steps=700, learning_rate=2e-3, batch_tokens=2048, evaluate_every=175, schedule=Cosine(warmup=100)
         ),
@@ -95,7 +97,7 @@ def _real_dialogues(name: str, corpus: CatalogueDialogues, **changes: Any) -> Ch
         name=name,
         corpus=corpus,
         target=TextTarget(tokenizer=BPE(vocab_size=4000), embedding=ROTARY, max_tokens=256),
-        decoder=TransformerSettings(width=256, depth=4, heads=4, dropout=0.3),
+        decoder=TransformerSettings(width=256, depth=4, heads=4, dropout=0.3, **LLAMA),
         objective=NextToken(label_smoothing=0.1),
         training=Training(
             steps=4000,

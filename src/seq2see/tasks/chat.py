@@ -49,6 +49,7 @@ from seq2see.tasks.model_folder import StoredModel, Tokenizers
 from seq2see.tasks.recipe import Recipe, TextEncoder
 from seq2see.tasks.report_parts import ReportSection, ReportTable, RunResults, Tree, Words
 from seq2see.tasks.task import Comparison, Evaluation, SplitProgress, Splits, Task, split_sizes
+from seq2see.tasks.token_context import GenerationContext
 from seq2see.training.objectives import NextToken
 
 DialogueCorpus = Annotated[PocketTalk | CatalogueDialogues | UserDialogues, Field(discriminator="kind")]
@@ -244,6 +245,11 @@ class Chat(DialogueTask):
         template: BaseTemplate = recipe.template
         dialogues: Any = examples
         return DialogueDataset(dialogues, tokenizers.target, template, recipe.target.max_tokens)
+
+    def token_context(self, model: Any, raw: Any, target: str, token_ids: Sequence[int]) -> GenerationContext:
+        """The history and the tokens of the reply so far."""
+        context: GenerationContext = model.reply_context(raw, target, token_ids)
+        return context
 
     def open(self, stored: StoredModel, engine: Any) -> Model:
         """The Python interface of the model."""

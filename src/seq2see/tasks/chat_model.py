@@ -285,7 +285,7 @@ class ChatModel(ReplyScoring, Model):
             self.batch_of(inputs, labels), {"target": (tokenizer, inputs), "labels": (tokenizer, labels)}
         )
 
-    def token_context(self, source: Any, target: str = "", token_ids: Sequence[int] = ()) -> ReplyContext:
+    def reply_context(self, source: Any, target: str = "", token_ids: Sequence[int] = ()) -> ReplyContext:
         """The history and the tokens of the reply so far."""
         check_token_ids(self.tokenizers.target, token_ids)
         reply = [*(self._reply_label_ids(target)[:-1] if target else ()), *token_ids]

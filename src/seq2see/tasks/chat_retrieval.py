@@ -47,7 +47,7 @@ from seq2see.tasks.dialogue_scores import LikelihoodSums, ReplyOutput, cases_of
 from seq2see.tasks.model import Model, NamedBatch, Output, Prediction, ScoredText, reject_settings
 from seq2see.tasks.model_folder import Candidates, StoredModel, Tokenizers
 from seq2see.tasks.recipe import Recipe, TextEncoder
-from seq2see.tasks.task import Splits, one_line, split_sizes
+from seq2see.tasks.task import Splits, Task, one_line, split_sizes
 from seq2see.training.in_batch_softmax import InBatchSoftmax
 
 MAX_REPLIES = 50_000
@@ -272,6 +272,10 @@ class ChatRetrieve(DialogueTask):
             best = model.head(hidden.values[:, 0], hidden.values[:, 1]).argmax(1)
             hits += int((batch.labels[best, 0] == batch.labels[:, 0]).sum())
         return loss / len(valid), {"valid_accuracy": hits / len(valid)}
+
+    def token_context(self, model: Any, raw: Any, target: str, token_ids: Sequence[int]) -> Any:
+        """An error: a chosen reply is not generated token by token."""
+        return Task.token_context(self, model, raw, target, token_ids)
 
     def likelihood(self, model: Any, recipe: Any, dialogues: Sequence[Dialogue]) -> LikelihoodSums | None:
         """None: a dual encoder has no probabilities of tokens."""
