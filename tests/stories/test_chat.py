@@ -48,8 +48,8 @@ def dialogues(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def small(data: Path, name: str, **changes):
     paths = {path for path, _, _ in walk(recipe(name))}
-    wanted = {"encoder.width": 32, "decoder.width": 32, "encoder.heads": 2, "decoder.heads": 2, "encoder.dropout": 0.0,
-              "decoder.dropout": 0.0, "training.batch_tokens": 256, "training.learning_rate": 1e-2,
+    wanted = {"encoder.width": 32, "decoder.width": 32, "encoder.heads": 2, "decoder.heads": 2, "decoder.depth": 2,
+              "encoder.dropout": 0.0, "decoder.dropout": 0.0, "training.batch_tokens": 256, "training.learning_rate": 1e-2,
               "training.schedule.warmup": 10, "decoding.max_new_tokens": 12}  # fmt: skip
     return tiny_recipe(data, name, **{path: value for path, value in wanted.items() if path in paths} | changes)
 
@@ -256,7 +256,9 @@ def test_a_chat_is_fine_tuned_from_a_run_of_write(tmp_path: Path, dialogues: Pat
     book.write_text("snow is white. coal is black. hi there.\n" * 60, encoding="utf-8")
     text = {"target.tokenizer.kind": "words", "target.max_tokens": 48, "decoder.heads": 2}
     base = train_recipe(tiny_recipe(book, "write", **text), tmp_path / "base")
-    tuned = small(dialogues, "chat", pretrained=str(base.path), **{"decoder.width": 16, "training.steps": 8})
+    tuned = small(
+        dialogues, "chat", pretrained=str(base.path), **{"decoder.width": 16, "decoder.depth": 1, "training.steps": 8}
+    )
     assert tuned.template.kind == "plain"
     assert tuned.target == base.recipe().target
     first = train_recipe(tuned, tmp_path / "tuned")
@@ -266,7 +268,7 @@ def test_a_chat_is_fine_tuned_from_a_run_of_write(tmp_path: Path, dialogues: Pat
 def test_a_chat_is_continued_from_a_chat(runs: dict[str, RunFolder], tmp_path: Path, dialogues: Path):
     changes = {"pretrained": str(runs["chat"].path), "training.steps": 1, "training.learning_rate": 1e-9}
     keep = {"training.evaluate_every": 1}
-    same = {"decoder.width": 32, "decoder.depth": 1, "decoder.dropout": 0.0}
+    same = {"decoder.width": 32, "decoder.depth": 2, "decoder.dropout": 0.0}
     tuned = train_recipe(small(dialogues, "chat", **changes, **keep, **same), tmp_path / "tuned")
     assert load(tuned.path)("what color is coal?").text == "coal is black."  # the weights are those of the first run
 

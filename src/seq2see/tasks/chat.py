@@ -152,6 +152,7 @@ class DialogueTask(GenerativeTask):
     input_name: ClassVar[str] = "a message"
     default_input: ClassVar[str] = "hello"
     comparison: ClassVar[Comparison] = "scores"
+    fixed_order: ClassVar[str] = "The tokens of the roles have their places in a dialogue."
     views: ClassVar[tuple[str, ...]] = (*Task.views, "next-token")
 
     def corpus(self, paths: tuple[str, ...]) -> UserDialogues:
