@@ -267,7 +267,7 @@ def _read_table(rows: Iterator[Row], collector: DialogueCollector) -> None:
         if cells is not None and all(map(is_blank, cells)):
             collector.skip(line)
             continue
-        own = cells[columns[0]].strip() if cells is not None and len(cells) > max(columns) else name
+        own = cells[columns[0]].strip() if cells is not None and len(cells) > columns[0] else name
         if group and own != name:
             collector.add(partial(_parse_rows, group, columns), group[0][0])
             group = []
