@@ -40,7 +40,8 @@ def test_dialogues_of_the_second_file_that_share_a_pair_with_the_first_are_left_
     second = "Hello __eou__ how are you? __eou__ fine __eou__\t1\t2 2\nYes __eou__ No __eou__\t1\t1 1\n"
     corpus = files(tmp_path, "xdailydialog", {
         "1k_En.txt.xz": lzma.compress(first.encode()), "en_dev.txt.xz": lzma.compress(second.encode()),
-        "1k_Zh.txt.xz": lzma.compress("好吗？__eou__好。\n".encode()), "zh_dev.txt.xz": lzma.compress("谁？__eou__我。\n".encode()),
+        "1k_Zh.txt.xz": lzma.compress("好吗？__eou__好。\n".encode()),
+        "zh_dev.txt.xz": lzma.compress("谁？__eou__我。\n".encode()),
     })  # fmt: skip
     found = texts(read_xdailydialog(corpus, "en"))
     assert found == [["How are you ?", "Fine ."], ["Who ?", "Me ."], ["Yes", "No"]]
@@ -72,8 +73,9 @@ def test_an_installed_package_is_located_and_not_imported(tmp_path: Path, monkey
     package = tmp_path / "chitchat_dataset"
     package.mkdir()
     (package / "__init__.py").write_text("raise RuntimeError('imported')")
-    dialogue = [[{"text": f"a{number}"}] for number in range(4)]
-    content = {str(number): {"messages": [*dialogue, [{"text": str(number)}]]} for number in range(30)}
+    content = {
+        str(number): {"messages": [[{"text": f"{letter}{number}"}] for letter in "abcd"]} for number in range(30)
+    }
     (package / "dataset.json").write_text(json.dumps(content))
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -50,7 +50,8 @@ def small(data: Path, name: str, **changes):
     paths = {path for path, _, _ in walk(recipe(name))}
     wanted = {"encoder.width": 32, "decoder.width": 32, "encoder.heads": 2, "decoder.heads": 2, "decoder.depth": 2,
               "encoder.dropout": 0.0, "decoder.dropout": 0.0, "training.batch_tokens": 256,
-              "training.learning_rate": 1e-2, "training.schedule.warmup": 10, "decoding.max_new_tokens": 12}  # fmt: skip
+              "training.learning_rate": 1e-2, "training.schedule.warmup": 10,
+              "decoding.max_new_tokens": 12}  # fmt: skip
     return tiny_recipe(data, name, **{path: value for path, value in wanted.items() if path in paths} | changes)
 
 

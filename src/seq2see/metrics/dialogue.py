@@ -1,8 +1,8 @@
 """Metrics of dialogues: the choice among candidates, the variety of replies, and copies of the training data.
 
-No metric of words tells whether a reply is good, because a question has many good answers. So these metrics test single
-properties, each beside the value of the human replies of the same set, and with a bootstrap interval. Messages of one
-dialogue are not independent, so whole dialogues are drawn.
+A question has many good answers, so no comparison of words measures whether a reply is good. These metrics test single
+properties, also of the human replies of the same set, and with a bootstrap interval. Messages of one dialogue are not
+independent, so whole dialogues are drawn.
 """
 
 from __future__ import annotations

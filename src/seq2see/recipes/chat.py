@@ -41,12 +41,12 @@ def chat_zh() -> ChatRecipe:
 
 
 def chat_seq2seq() -> ChatSeq2seqRecipe:
-    """An encoder-decoder that reads the last eight messages of pocket talk (Vinyals & Le 2015)."""
+    """An encoder-decoder that reads the last 16 messages of pocket talk (Vinyals & Le 2015)."""
     tokenizer = WordLevel()
     return ChatSeq2seqRecipe(
         name="chat-seq2seq",
         corpus=PocketTalk(),
-        source=HistoryText(tokenizer=tokenizer, messages=8),
+        source=HistoryText(tokenizer=tokenizer, messages=16, max_tokens=200),
         target=TextTarget(tokenizer=tokenizer, vocabulary="shared", max_tokens=64),
         encoder=TransformerSettings(width=128, depth=2, heads=4),
         decoder=TransformerSettings(width=128, depth=2, heads=4),
@@ -61,7 +61,7 @@ def chat_retrieve() -> ChatRetrieveRecipe:
     return ChatRetrieveRecipe(
         name="chat-retrieve",
         corpus=PocketTalk(),
-        source=HistoryText(tokenizer=WordLevel(), messages=8),
+        source=HistoryText(tokenizer=WordLevel(), messages=16, max_tokens=200),
         encoder=TransformerSettings(width=128, depth=2, heads=4),
         training=Training(
             steps=800, learning_rate=1e-3, batch_tokens=2048, evaluate_every=200, schedule=Cosine(warmup=100)

@@ -31,7 +31,7 @@ from seq2see.data.readers.dialogues import UserDialogues
 from seq2see.data.tokenizers.tokenizer import BPE, Tokenizer, Whitespace, train_tokenizer
 from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import RecurrentDecoderSettings
-from seq2see.models.settings import ModelSettings, Text, TextTarget
+from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.chat_model import ChatModel, ChatSeq2seqModel, history_ids
 from seq2see.tasks.dialogue_scores import (
@@ -62,6 +62,8 @@ EVALUATION_ROWS = 32
 class HistoryText(Text):
     """The last messages of a dialogue as the source text."""
 
+    embedding: TokenEmbeddingSettings = TokenEmbeddingSettings()
+    """How tokens are embedded."""
     messages: int = Field(4, ge=1)
     """The number of messages that the encoder reads, the newest included."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -23,10 +23,8 @@ from seq2see.data.dialogue import Dialogue, Message
 from seq2see.data.tokenizers.tokenizer import EOS, PAD
 from seq2see.decoding.engine import PREFILL_CHUNK, stream
 from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler
+from seq2see.inspection.trace import ATTENTION, trace
 from seq2see.tasks.model import INCOMPLETE_CHARACTER
-
-if TYPE_CHECKING:
-    from seq2see.tasks.chat_model import ChatModel
 
 SEED_STRIDE = 7_368_787
 """The difference between the seeds of two replies, so that their samples differ."""
@@ -155,7 +153,7 @@ class CachedPast:
 class CachedConversation(Conversation):
     """A dialogue with a language model: for a reply it processes only the new tokens."""
 
-    def __init__(self, model: ChatModel, system: str = "", seed: int = 0, **settings: Any):
+    def __init__(self, model: Any, system: str = "", seed: int = 0, **settings: Any):
         super().__init__(model, system, seed, **settings)
         self.past = CachedPast()
         self._pasts: list[CachedPast] = []  # before each exchange
@@ -268,10 +266,8 @@ class NearestReply:
     """The edit distance in characters, divided by the longer length: 0 for a copy, near 1 for nothing in common."""
 
 
-def choice_of(model: ChatModel, messages: Sequence[Message], position: int, count: int = 8) -> TokenChoice:
+def choice_of(model: Any, messages: Sequence[Message], position: int, count: int = 8) -> TokenChoice:
     """The token at a position of the last reply, computed in one forward pass over the dialogue."""
-    from seq2see.inspection.trace import ATTENTION, trace  # only where it is used
-
     *history, reply = messages
     prompt = model.prompt_ids(history)
     ids = [*prompt, *model.template.encode(model.tokenizers.target, messages)[-1].ids[model.header_length :]]

@@ -52,8 +52,8 @@ def read_xdailydialog(corpus_files: CorpusFiles, language: str) -> list[Dialogue
     """
     paths = [path for path in corpus_files.paths if path.name.lower().find(language) >= 0]
     first, second = ([_eou_dialogue(line) for line in read_text_lines(path)] for path in sorted(paths))
-    known = {pair for texts in first for pair in pair_hashes(texts)}
-    kept = [texts for texts in second if known.isdisjoint(pair_hashes(texts))]
+    first_pairs = {pair for texts in first for pair in pair_hashes(texts)}
+    kept = [texts for texts in second if first_pairs.isdisjoint(pair_hashes(texts))]
     return [alternating(texts, f"xdailydialog {language}") for texts in (*first, *kept) if len(texts) > 1]
 
 
@@ -146,11 +146,11 @@ def hold_out_dialogues(dialogues: Sequence[Dialogue]) -> dict[str, list[Example]
     """Train, valid and test by a hash of the dialogues; in training also from the second message of each."""
     splits: dict[str, Any] = hold_out(list(dialogues), allow_overlap=True)
     held_out = [*splits["valid"], *splits["test"]]
-    known = {pair for each in held_out for pair in pair_hashes([message.content for message in each.messages])}
+    held_out_pairs = {pair for each in held_out for pair in pair_hashes([message.content for message in each.messages])}
     train: list[Example] = []
     for each in splits["train"]:
         texts = [message.content for message in each.messages]
-        if known.isdisjoint(pair_hashes(texts)):
+        if held_out_pairs.isdisjoint(pair_hashes(texts)):
             train += [each, *_from_second(texts, each.location)]
     return {"train": train, "valid": splits["valid"], "test": splits["test"]}
 
