@@ -91,6 +91,12 @@ def rendered_by_transformers(name: str, messages: list[Message]) -> str:
     return theirs.apply_chat_template(rows, tokenize=False, add_generation_prompt=True)
 
 
+def test_line_breaks_may_be_written_as_themselves():
+    template = recognize_template(SMOLLM2.replace("\\n", "\n"))
+    assert template == recognize_template(SMOLLM2)
+    assert template.text([Message("user", "a")]).count("\n") == 4
+
+
 def test_the_default_message_of_the_system_is_read_from_the_program():
     template = recognize_template(SMOLLM2)
     assert template.system == "You are a helpful AI assistant named SmolLM, trained by Hugging Face"

@@ -67,12 +67,14 @@ def find_template(path: Path) -> BaseTemplate | None:
 
 def recognize_template(source: str, location: str = "") -> BaseTemplate:
     """The template with this program; an unknown one is an error."""
-    # A line break may be written as an escape or as itself; blank space outside of texts has no effect.
-    plain = re.sub(r"\s", "", source.replace("\n'", "\\n'").replace("'\n", "'\\n") if "\\n" not in source else source)
+    # A line break in a string is written as an escape or as itself; blank space outside of strings has no effect.
+    parts = re.split(r"('(?:[^'\\]|\\.)*')", source)
+    canonical = "".join(part.replace("\n", "\\n") if number % 2 else part for number, part in enumerate(parts))
+    plain = re.sub(r"\s", "", canonical)
     plain = plain.replace("{%-", "{%").replace("-%}", "%}").replace("{{-", "{{").replace("-}}", "}}")
     for template, pattern in PATTERNS:
         if re.fullmatch(pattern, plain):
-            system = SYSTEM_WITH_SPACES.search(source)
+            system = SYSTEM_WITH_SPACES.search(canonical)
             return template(system=system[1].replace("\\n", "\n").replace("\\'", "'")) if system else template()
     message = f"The chat template of this model is not known: {' '.join(source.split())[:60]!r} ..."
     hint = "It is a program, which is not run. Known are ChatML and the templates of Llama 2 and 3."

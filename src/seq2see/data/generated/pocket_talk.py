@@ -202,7 +202,7 @@ LANGUAGES = {"en": ENGLISH, "zh": CHINESE}
 class PocketTalk(Settings):
     """Generated dialogues whose questions are answered by an earlier message; nothing is downloaded."""
 
-    kind: Literal["pocket-talk"] = "pocket-talk"
+    kind: Literal["talk"] = "talk"
     language: Literal["en", "zh"] = "en"
     """The language: English or Chinese."""
     size: int = Field(6000, ge=1, le=1_000_000)
