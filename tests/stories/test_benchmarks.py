@@ -153,3 +153,35 @@ def test_the_speed_of_sound_is_measured(monkeypatch):
     rows = {row["name"]: row for row in sound.measure()}
     assert rows.keys() == sound.cases().keys()
     assert all(row["real_time"] > 0 and len(row["all"]) == 1 for row in rows.values())
+
+
+def test_the_benchmark_of_dialogues_has_a_row_for_each_recipe(tmp_path, monkeypatch):
+    import chat
+
+    from seq2see.metrics import dialogue
+    from seq2see.tasks import dialogue_scores
+
+    monkeypatch.setattr(chat, "RESULTS", tmp_path / "chat.json")
+    monkeypatch.setattr(chat, "RECALL", ("chat", "chat-retrieve"))
+    monkeypatch.setattr(dialogue, "SAMPLES", 20)
+    for name, value in {"MAX_REPLIES": 40, "MAX_CHOICES": 5}.items():
+        monkeypatch.setattr(dialogue_scores, name, value)
+    changes = {"training.steps": 2, "training.evaluate_every": 2, "training.batch_tokens": 256, "corpus.size": 40}
+    monkeypatch.setattr(chat, "CHANGES", changes)
+    chat.main(["recall"])
+    chat.main(["hits", "chat"])
+    rows = json.loads(chat.RESULTS.read_text(encoding="utf-8"))["rows"]
+    assert [(row["benchmark"], row["name"]) for row in rows] == [
+        ("recall %", "chat"), ("recall %", "chat-retrieve"), ("hits@1 %", "chat")
+    ]  # fmt: skip
+    assert all(row["low"] <= row["value"] <= row["high"] for row in rows)
+    assert "tf-idf" in rows[2]
+
+
+def test_the_speed_of_a_conversation_counts_from_the_second_chunk(monkeypatch):
+    import chat
+
+    times = iter(range(100))
+    monkeypatch.setattr(chat.time, "perf_counter", lambda: next(times))
+    measured = chat._timed(lambda question: iter("abc"))
+    assert measured == {"first token, s": 1.0, "tokens per second": 2.0}

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 import seq2see
+from seq2see.cli.chat import chat
 from seq2see.cli.data import data
 from seq2see.cli.doctor import doctor
 from seq2see.cli.embed import embed
@@ -58,6 +59,7 @@ app.command("train")(train)
 app.command("eval")(evaluate)
 app.command("predict")(predict)
 app.command("transcribe")(transcribe)
+app.command("chat")(chat)
 app.command("explore")(explore)
 app.command("embed")(embed)
 app.command("export")(export)

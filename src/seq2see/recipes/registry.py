@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, missing_file, unknown_name
-from seq2see.recipes import images, language_models, pocket, series, speech, text_encoders, translation
+from seq2see.recipes import chat, images, language_models, pocket, series, speech, text_encoders, translation
 from seq2see.tasks.model_folder import Recipe
 from seq2see.tasks.task import default_recipe, own_tasks, read_recipe, task_of
 
@@ -25,6 +25,14 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "write-gru": language_models.write_gru,
     "write-rnn": language_models.write_rnn,
     "write-rnn-relu": language_models.write_rnn_relu,
+    "chat": chat.chat,
+    "chat-zh": chat.chat_zh,
+    "chat-seq2seq": chat.chat_seq2seq,
+    "chat-retrieve": chat.chat_retrieve,
+    "chat-retrieve-generate": chat.chat_retrieve_generate,
+    "chat-daily": chat.chat_daily,
+    "chat-daily-zh": chat.chat_daily_zh,
+    "chat-chitchat": chat.chat_chitchat,
     "ngram": language_models.ngram,
     "ngram-back-off": language_models.ngram_back_off,
     "ptb-ngram": language_models.ptb_ngram,
@@ -135,18 +143,18 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
 
 
 def _fine_tuned(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    """The recipe of a fine-tuning with changed settings; its encoder is that of the pretrained model."""
+    """The recipe of a fine-tuning with changed settings; some parts are those of the pretrained model."""
     from seq2see.runs.prepare import (  # imported here, because the formats of pretrained models are rarely used
-        ENCODER_PREFIXES,
         check_pretrained,
-        with_pretrained_encoder,
+        pretrained_prefixes,
+        with_pretrained_parts,
     )
 
     if changes.get("pretrained"):
-        recipe = with_pretrained_encoder(recipe.with_(pretrained=changes["pretrained"]))
+        recipe = with_pretrained_parts(recipe.with_(pretrained=changes["pretrained"]))
         changes = {path: value for path, value in changes.items() if path != "pretrained"}
     recipe = recipe.with_(**changes)
-    if any(path.startswith(ENCODER_PREFIXES) for path in changes):
+    if any(path.startswith(pretrained_prefixes(recipe)) for path in changes):
         check_pretrained(recipe)
     return recipe
 

@@ -239,7 +239,11 @@ def load(name: str | Path, engine: str = "torch") -> Model:
 
 def open_folder(folder: Path, engine: str = "torch") -> Model:
     """The Python interface of the model in a folder, on the GPU if there is one, with fast layers for prediction."""
-    stored = read_model(folder, pick_device())
+    return open_for_prediction(read_model(folder, pick_device()), engine)
+
+
+def open_for_prediction(stored: StoredModel, engine: str = "torch") -> Model:
+    """The Python interface of a stored model, with fast layers for prediction."""
     if not plain_only():
         accelerate(stored.module, Conditions(device_of(stored.module).type))
     return open_model(stored, engine)

@@ -4,10 +4,10 @@ Fingerprints of the splits are stored at training and compared at evaluation, wh
 deleted, extended or replaced since training, other examples may be held out, and training examples may be among them;
 their scores would be invalid.
 
-Fine-tuning takes the tokenizer and the encoder weights of a pretrained model (Devlin et al. 2019, section 4), which is
-a run of our own, or a Hugging Face folder. The head belongs to one task, so it is never loaded. Source embedding and
-encoder must be equal in both models; a recipe with `pretrained` therefore uses the `[source]` and `[encoder]` settings
-of that model.
+Fine-tuning takes the tokenizer and some parts of a pretrained model, which is a run of our own, or a Hugging Face
+folder: of an encoder-only model the source embedding and the encoder (Devlin et al. 2019, section 4), because its head
+belongs to one task; of a language model all parts (`Task.pretrained_parts`). These parts must be equal in both models;
+a recipe with `pretrained` therefore uses their settings of that model, such as `[source]` and `[encoder]`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from seq2see.data.examples import Example, ImageExamples, short_name
 from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.layers.positions import LearnedPositions2d
 from seq2see.models.build import named_tensors
+from seq2see.runs.chat import template_for_training
 from seq2see.runs.load import read_model
 from seq2see.runs.run_folder import find_run
 from seq2see.tasks.model_folder import Recipe, StoredModel, Tokenizers
@@ -39,43 +40,57 @@ if TYPE_CHECKING:
     from seq2see.tasks.model_folder import Recipe
     from seq2see.tasks.task import Splits
 
-ENCODER_PREFIXES = ("source.", "encoder.")
-"""The prefixes of the weights that are loaded."""
 MAY_DIFFER = ("dropout", "drop_path", "max_tokens", "max_positions", "image_size")
 """Settings that may differ from those of the pretrained model."""
 
 
-def with_pretrained_encoder(recipe: Recipe) -> Recipe:
-    """The recipe with the source and encoder settings of its pretrained model, which is stored by its absolute path."""
+def pretrained_prefixes(recipe: Recipe) -> tuple[str, ...]:
+    """The prefixes of the weights that are loaded, and of their settings."""
+    return tuple(f"{part}." for part in task_of(recipe).pretrained_parts)
+
+
+def with_pretrained_parts(recipe: Recipe) -> Recipe:
+    """The recipe with the settings of the parts of its pretrained model, which is stored by its absolute path."""
     pretrained = recipe.slot("pretrained")
     if pretrained is None:
         return recipe
-    model = _stored(pretrained).config.model
+    stored = _stored(pretrained, recipe)
     path = Path(pretrained) if is_pretrained(Path(pretrained)) else find_run(pretrained).path
-    update = {"pretrained": str(path.absolute()), "source": model.source, "encoder": model.encoder}
+    update: dict[str, Any] = {"pretrained": str(path.absolute())}
+    update |= {part: getattr(stored.config.model, part) for part in _parts_with_settings(recipe)}
+    if recipe.slot("template") is not None:
+        update["template"] = template_for_training(stored, path)
     return recipe.model_copy(update=update)
 
 
+def _parts_with_settings(recipe: Recipe) -> list[str]:
+    """The parts that have settings; a head has none of its own."""
+    return [part for part in task_of(recipe).pretrained_parts if part in type(recipe).model_fields]
+
+
 def check_pretrained(recipe: Recipe) -> None:
-    """Raise an error if source or encoder settings differ from the pretrained model, before data are read.
+    """Raise an error if settings of the pretrained parts differ from the pretrained model, before data are read.
 
     Some settings (the number of heads, the tokenizer) change no weight's shape, so loading would not fail.
     """
     pretrained = recipe.slot("pretrained")
     if pretrained is None:
         return
-    model = _stored(pretrained).config.model
-    for slot in ENCODER_PREFIXES:
-        part = slot.rstrip(".")
+    model, parts = _stored(pretrained, recipe).config.model, _parts_with_settings(recipe)
+    for part in parts:
         own, other = (_compared_settings(getattr(each, part)) for each in (recipe, model))
         for name in sorted(own.keys() | other.keys()):
             if own.get(name) != other.get(name):
                 values = " and ".join(str(each.get(name, "missing")) for each in (own, other))
                 raise UserError(
-                    f"{slot}{name} differs between this recipe and its pretrained model: {values}.",
+                    f"{part}.{name} differs between this recipe and its pretrained model: {values}.",
                     location=pretrained,
-                    hint="Leave [source] and [encoder] as in that model; only dropout and sizes may differ.",
+                    hint=_hint(parts),
                 )
+
+
+def _hint(parts: Sequence[str]) -> str:
+    return f"Leave {' and '.join(f'[{part}]' for part in parts)} as in that model; only dropout and sizes may differ."
 
 
 def _compared_settings(part: Settings | None) -> dict[str, Any]:
@@ -87,30 +102,31 @@ def _compared_settings(part: Settings | None) -> dict[str, Any]:
 def pretrained_model(recipe: Recipe) -> StoredModel | None:
     """The pretrained model of a recipe, if it has one."""
     name = recipe.slot("pretrained")
-    return None if name is None else _stored(name)
+    return None if name is None else _stored(name, recipe)
 
 
 @torch.no_grad()
-def load_pretrained_encoder(model: nn.Module, run: str) -> None:
-    """Load the encoder weights of another model; 2-d position embeddings are interpolated to another image size."""
-    pretrained: Any = _stored(run).module
-    stored = {name: tensor for name, tensor in named_tensors(pretrained).items() if name.startswith(ENCODER_PREFIXES)}
+def load_pretrained_parts(model: nn.Module, recipe: Any) -> None:
+    """Load the weights of the pretrained model; 2-d position embeddings are interpolated to another image size."""
+    run, prefixes = recipe.pretrained, pretrained_prefixes(recipe)
+    pretrained: Any = _stored(run, recipe).module
+    stored = {name: tensor for name, tensor in named_tensors(pretrained).items() if name.startswith(prefixes)}
     new, old = (getattr(getattr(each, "source", None), "positions", None) for each in (model, pretrained))
     if isinstance(new, LearnedPositions2d) and isinstance(old, LearnedPositions2d):
         stored["source.positions.embedding.weight"] = old(new.grid)[0]
-    weights = {name: tensor for name, tensor in named_tensors(model).items() if name.startswith(ENCODER_PREFIXES)}
+    weights = {name: tensor for name, tensor in named_tensors(model).items() if name.startswith(prefixes)}
     for name in sorted({*stored, *weights}):
         if name not in stored or name not in weights or stored[name].shape != weights[name].shape:
             raise UserError(
                 f"The weight '{name}' is missing or has another shape in this recipe or its pretrained model.",
                 location=run,
-                hint="Leave [source] and [encoder] as in that model; only dropout and sizes may differ.",
+                hint=_hint(_parts_with_settings(recipe)),
             )
     for name, weight in weights.items():
         weight.copy_(stored[name])
 
 
-def _stored(name: str) -> StoredModel:
+def _stored(name: str, recipe: Recipe) -> StoredModel:
     path = Path(name)
     if not is_pretrained(path):
         run = find_run(name)
@@ -118,8 +134,11 @@ def _stored(name: str) -> StoredModel:
             raise UserError("This run is not finished, so it has no weights to fine-tune.", location=str(run))
         path = run.model
     stored = read_model(path, torch.device("cpu"))
-    if stored.config.model.generates:
+    model, task = stored.config.model, task_of(recipe)
+    if model.generates and not task.generates:
         raise UserError("This is a generative model; only encoder-only models can be fine-tuned.", location=name)
+    if task.generates and (not model.generates or model.source is not None):
+        raise UserError("This is not a language model, which a chat can be fine-tuned from.", location=name)
     return stored
 
 

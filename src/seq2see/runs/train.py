@@ -31,7 +31,7 @@ from seq2see.core.startup import cuda_warmup, run_in_background
 from seq2see.data.examples import Example
 from seq2see.layers.initialization import initialize
 from seq2see.runs.load import open_model
-from seq2see.runs.prepare import PreparedData, load_pretrained_encoder, prepare, write_split_fingerprints
+from seq2see.runs.prepare import PreparedData, load_pretrained_parts, prepare, write_split_fingerprints
 from seq2see.runs.run_folder import RunFolder, folder_for
 from seq2see.tasks.model_folder import ModelConfig, Recipe, StoredModel, write_model
 from seq2see.tasks.task import CountingStep, plain, task_of
@@ -181,7 +181,7 @@ def new_trainer(recipe: Recipe, prepared: PreparedData) -> Trainer:
     model = task_of(recipe).build(recipe.model, prepared.tokenizers)
     initialize(model, settings.init)
     if recipe.slot("pretrained") is not None:
-        load_pretrained_encoder(model, recipe.slot("pretrained"))
+        load_pretrained_parts(model, recipe)
     trainer_class = Trainer if plain_only() else AcceleratedTrainer
     return trainer_class(model, task_of(recipe).objective(recipe), settings, pick_device())
 

@@ -166,6 +166,8 @@ class Task(ABC):
     """Whether its inputs can have [MASK], which the model replaces by a token."""
     comparison: ClassVar[Comparison] = "scores"
     """How two runs are compared: their scores, or in detail their outputs, decisions, perplexities or forecasts."""
+    pretrained_parts: ClassVar[tuple[str, ...]] = ("source", "encoder")
+    """The parts of a pretrained model that fine-tuning begins with, in models and in settings."""
     unit: ClassVar[str] = "tok"
     """The unit of the training speed."""
     predicted_unit: ClassVar[str] = "predictions"
@@ -447,6 +449,10 @@ def split_sizes(splits: Splits, size: Callable[[Example], int] | None = None) ->
 TASKS: dict[str, str] = {
     "translate": "seq2see.tasks.translate.Translate",
     "write": "seq2see.tasks.write.Write",
+    "chat": "seq2see.tasks.chat.Chat",
+    "chat-seq2seq": "seq2see.tasks.chat.ChatSeq2seq",
+    "chat-retrieve": "seq2see.tasks.chat_retrieval.ChatRetrieve",
+    "chat-retrieve-generate": "seq2see.tasks.chat_retrieval.ChatRetrieveGenerate",
     "ngram": "seq2see.tasks.ngram.Ngram",
     "fill": "seq2see.tasks.fill.Fill",
     "classify-text": "seq2see.tasks.classify_text.ClassifyText",

@@ -132,6 +132,67 @@ TAGGED_CORPORA: dict[str, CatalogueEntry] = {
 }
 
 
+DIALOGUE_CORPORA: dict[str, CatalogueEntry] = {
+    "xdailydialog": CatalogueEntry(
+        name="xdailydialog",
+        description="everyday dialogues, translated line by line into Chinese; 2 x 1,995 dialogues",
+        license="Apache-2.0; the texts for research",
+        home="https://github.com/liuzeming01/XDailyDialog",
+        columns=("dialogue",),
+        files=(
+            File(
+                "xdailydialog/1k_En.txt.xz", 450_730, "5ded32880c0c80e77bbe8dfc7d24ed0d6be1055335276791331406f2403504be"
+            ),
+            File(
+                "xdailydialog/en_dev.txt.xz",
+                589_452,
+                "cb2b86e6503e26390c99b457d886acb2c83aca504187018c602e1280eb5d43ce",
+            ),
+            File(
+                "xdailydialog/1k_Zh.txt.xz", 394_064, "483bef6595ad7112da7bb5ae1ecf30ccefee794fad3557fc41d86ef3f568c799"
+            ),
+            File(
+                "xdailydialog/zh_dev.txt.xz",
+                519_100,
+                "9c92368a48716ec0be3e0cc68b4d9c966facbd4d947db4a2824c3e3593c77741",
+            ),
+        ),
+    ),
+    "chitchat": CatalogueEntry(
+        name="chitchat",
+        description="chit-chat of English-speaking strangers; 7,168 dialogues",
+        license="MIT",
+        home="the Python package chitchat-dataset",
+        columns=("dialogue",),
+        files=(
+            File(
+                "chitchat-dataset/dataset.json",
+                40_303_934,
+                "d2a5d0bf6acf354fef51f3af39cbece2220d3b8f6086b658c3d335105798312a",
+            ),
+        ),
+        package="chitchat_dataset",
+        package_file="dataset.json",
+    ),
+    "chatterbot": CatalogueEntry(
+        name="chatterbot",
+        description="questions and answers about many subjects, English and Chinese; 2,000 + 470 short dialogues",
+        license="BSD-3",
+        home="the Python package chatterbot-corpus",
+        columns=("dialogue",),
+        files=(
+            File(
+                "chatterbot-corpus/english_chinese.tar.xz",
+                317_440,
+                "706b3ad46e7ad3d782d0f17b9d904ec3cb762e5476ffecebc4f92846622a2622",
+            ),
+        ),
+        package="chatterbot_corpus",
+        package_file="data/english/conversations.yml",
+    ),
+}
+
+
 MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist"
 FASHION_MNIST = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion"
 
@@ -409,6 +470,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
     **TAGGED_CORPORA,
     **IMAGE_CORPORA,
     **SOUND_CORPORA,
+    **DIALOGUE_CORPORA,
 }
 """The pinned tatoeba and cmudict files are subsets of the public ones, which are larger and (tatoeba) are updated from
 time to time."""

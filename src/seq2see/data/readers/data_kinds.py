@@ -40,6 +40,7 @@ KIND_NAMES = {
     "captioned-videos": "videos with captions",
     "labeled": "texts with labels",
     "tagged": "tagged words",
+    "dialogues": "dialogues",
     "texts": "running text",
     "series": "a series of numbers",
     "recordings": "recordings with texts",

@@ -84,6 +84,11 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     ),
     "missing key": IssueKind("error", "Every object needs the keys source and target."),
     "duplicate key": IssueKind("error", "Delete one of the two."),
+    # Errors of one dialogue.
+    "unknown role": IssueKind("error", "The roles are user, assistant and system."),
+    "role order": IssueKind("error", "User and assistant alternate, the user first; join messages of one role."),
+    "no reply": IssueKind("error", "Add a message of the assistant, or delete the dialogue."),
+    "broken ChatML": IssueKind("error", "Write <|im_start|>role, the text on the next lines, and <|im_end|>."),
     # Errors of one image.
     "corrupt image": IssueKind("error", "Copy or download it again, or delete it."),
     "not an image": IssueKind("error", "Save it as PNG or JPEG, or delete it."),
@@ -114,6 +119,7 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "byte order mark": IssueKind("repair", "Nothing to do: it was removed from the start of the file."),
     "CRLF line endings": IssueKind("repair", "Nothing to do: the carriage return was removed."),
     "blank record": IssueKind("repair", "Nothing to do: records with two empty fields were skipped."),
+    "unanswered message": IssueKind("repair", "Nothing to do: it was left out, and the dialogue ends before it."),
     "unsupported characters": IssueKind(
         "repair", "Nothing to do: words with other characters than a-z ' - and . were skipped."
     ),

@@ -1,0 +1,97 @@
+"""Dialogues: messages of a user and of an assistant in alternation, and their text on one line.
+
+The line is the form of a history in tables and as input of `predict`, with its roles in angle brackets:
+
+    <user> my name is Ann <assistant> hello Ann <user> what is my name?
+
+A model never reads this line: a template (`chat_templates.py`) writes the messages as token ids, in which a role is one
+token that no text can produce.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from seq2see.data.examples import Example
+
+Role = Literal["system", "user", "assistant"]
+ROLES: tuple[Role, ...] = get_args(Role)
+ROLE_MARK = re.compile(r"(?:^|\s)<(system|user|assistant)>(?:\s|$)")
+
+
+@dataclass(frozen=True)
+class Message:
+    """What one side contributes to a dialogue before the other side answers."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True)
+class RecallProbe:
+    """A reply whose content is given by an earlier message: the gold annotation of generated dialogues."""
+
+    index: int
+    """The index of the reply among the messages."""
+    distance: int
+    """How many messages of the user lie between the fact and the question, the question counted."""
+    answer: str
+    """The word that the reply must contain."""
+
+
+@dataclass(frozen=True)
+class Dialogue(Example):
+    """One dialogue. As an `Example`, its last reply is the target, and all messages before are the source."""
+
+    messages: tuple[Message, ...] = ()
+    probes: tuple[RecallProbe, ...] = ()
+
+    @staticmethod
+    def of(messages: Sequence[Message], location: str = "", probes: Sequence[RecallProbe] = ()) -> Dialogue:
+        """The dialogue up to its last reply; a question that is not answered is left out.
+
+        >>> Dialogue.of([Message("user", "hi"), Message("assistant", "hello"), Message("user", "bye")]).target
+        'hello'
+        """
+        replies = [index for index, each in enumerate(messages) if each.role == "assistant"]
+        kept = tuple(messages[: replies[-1] + 1]) if replies else ()
+        source, target = (history_text(kept[:-1]), kept[-1].content) if kept else ("", "")
+        return Dialogue(source, target, location=location, messages=kept, probes=tuple(probes))
+
+    @property
+    def replies(self) -> list[int]:
+        """The indices of the assistant's messages."""
+        return [index for index, each in enumerate(self.messages) if each.role == "assistant"]
+
+
+def history_text(messages: Sequence[Message]) -> str:
+    """The messages on one line.
+
+    >>> history_text([Message("user", "hi"), Message("assistant", "hello"), Message("user", "bye")])
+    '<user> hi <assistant> hello <user> bye'
+    """
+    return " ".join(f"<{each.role}> {' '.join(each.content.split())}" for each in messages)
+
+
+def parse_history(text: str) -> list[Message]:
+    """The messages of a line; a text without roles is one message of the user.
+
+    >>> parse_history("<user> hi <assistant> hello <user> bye")[1]
+    Message(role='assistant', content='hello')
+    >>> parse_history("hi there")
+    [Message(role='user', content='hi there')]
+    """
+    first, *parts = ROLE_MARK.split(text)
+    messages = [Message("user", first.strip())] if first.strip() else []
+    for role, content in zip(parts[::2], parts[1::2], strict=True):
+        messages.append(Message(role, content.strip()))  # type: ignore[arg-type]
+    return messages
+
+
+def alternating(texts: Sequence[str], location: str = "") -> Dialogue:
+    """Texts of two speakers in alternation: the first is the user, the second the assistant."""
+    roles: tuple[Role, Role] = ("user", "assistant")
+    return Dialogue.of([Message(roles[index % 2], text) for index, text in enumerate(texts)], location)

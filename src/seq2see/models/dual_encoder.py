@@ -1,0 +1,63 @@
+"""Dual encoder: a vector for a history and a vector for a reply, such that fitting ones have a high dot product.
+
+One encoder reads both; they differ in the tokens of the roles, and in a projection for each side. The score of a reply
+does not depend on the other replies, so the vectors of all candidates are computed once (Henderson et al. 2017; compare
+`embedding_model.py`).
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.models.encoder_model import EncoderModel
+
+INITIAL_SCALE = 10.0
+"""The initial factor of the cosine similarities: with 1, the softmax would be almost uniform."""
+
+
+class SimilarityHead(nn.Module):
+    """The scaled cosine similarity of every history with every reply."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(INITIAL_SCALE))
+
+    def forward(
+        self, histories: Float[Tensor, "row width"], replies: Float[Tensor, "candidate width"]
+    ) -> Float[Tensor, "row candidate"]:
+        """The scores."""
+        return self.scale * histories @ replies.mT
+
+
+class DualEncoder(EncoderModel):
+    """An encoder of histories and replies."""
+
+    def __init__(self, source: nn.Module, encoder: nn.Module, width: int):
+        super().__init__(source, encoder, SimilarityHead())
+        self.history_proj, self.reply_proj = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, batch: Batch) -> Float[Tensor, "row candidate"]:
+        """The score of each reply of the batch for each history; without replies, of each history for itself."""
+        vectors = self.hidden(batch).values
+        return self.head(vectors[:, 0], vectors[:, -1])
+
+    def hidden(self, batch: Batch) -> Sequences:
+        """Two vectors for each row, of its history and of its reply; only the first if the batch has no replies."""
+        assert isinstance(batch.source, Sequences)
+        vectors = [self.history_vectors(batch.source)]
+        if batch.target is not None:
+            vectors.append(self.reply_vectors(batch.target))
+        stacked = torch.stack(vectors, dim=1)
+        return Sequences(stacked, torch.full_like(batch.source.lengths, stacked.size(1)))
+
+    def history_vectors(self, source: Sequences) -> Float[Tensor, "row width"]:
+        """A vector of length 1 for each history."""
+        return functional.normalize(self.history_proj(self.pooled(source)), dim=-1)
+
+    def reply_vectors(self, replies: Sequences) -> Float[Tensor, "row width"]:
+        """A vector of length 1 for each reply."""
+        return functional.normalize(self.reply_proj(self.pooled(replies)), dim=-1)

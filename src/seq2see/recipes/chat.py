@@ -1,0 +1,113 @@
+"""Recipes for models of dialogues: language models, encoder-decoders, and models that choose a reply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seq2see.data.catalogue.dialogue_corpora import CatalogueDialogues
+from seq2see.data.generated.pocket_talk import PocketTalk
+from seq2see.data.tokenizers.tokenizer import BPE, WordLevel
+from seq2see.decoding.engine import Decoding
+from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
+from seq2see.models.transformer import TransformerSettings
+from seq2see.tasks.chat import ChatRecipe, ChatSeq2seqRecipe, HistoryText
+from seq2see.tasks.chat_retrieval import ChatRetrieveGenerateRecipe, ChatRetrieveRecipe
+from seq2see.training.objectives import NextToken
+from seq2see.training.optimizers import AdamW, Cosine
+from seq2see.training.settings import Training
+
+ROTARY = TokenEmbeddingSettings(positions="rotary")
+LLAMA: dict[str, Any] = {"norm": "rms", "activation": "swiglu", "mlp_ratio": 8 / 3, "bias": False}
+"""The parts of Llama, whose layout other libraries can load."""
+
+
+def chat() -> ChatRecipe:
+    """A small GPT that remembers what the user wrote: `seq2see train chat my.jsonl`; by default on pocket talk."""
+    return ChatRecipe(
+        name="chat",
+        corpus=PocketTalk(),
+        target=TextTarget(tokenizer=WordLevel(), embedding=ROTARY, max_tokens=256),
+        decoder=TransformerSettings(width=128, depth=3, heads=4, dropout=0.0, **LLAMA),
+        training=Training(
+            steps=700, learning_rate=2e-3, batch_tokens=2048, evaluate_every=175, schedule=Cosine(warmup=100)
+        ),
+        decoding=Decoding(max_new_tokens=40),
+    )
+
+
+def chat_zh() -> ChatRecipe:
+    """The GPT of `chat` on pocket talk in Chinese."""
+    return chat().with_(**{"name": "chat-zh", "corpus.language": "zh"})
+
+
+def chat_seq2seq() -> ChatSeq2seqRecipe:
+    """An encoder-decoder that reads the last 16 messages of pocket talk (Vinyals & Le 2015)."""
+    tokenizer = WordLevel()
+    return ChatSeq2seqRecipe(
+        name="chat-seq2seq",
+        corpus=PocketTalk(),
+        source=HistoryText(tokenizer=tokenizer, messages=16, max_tokens=200),
+        target=TextTarget(tokenizer=tokenizer, vocabulary="shared", max_tokens=64),
+        encoder=TransformerSettings(width=128, depth=2, heads=4),
+        decoder=TransformerSettings(width=128, depth=2, heads=4),
+        training=Training(
+            steps=1500, learning_rate=2e-3, batch_tokens=2048, evaluate_every=500, schedule=Cosine(warmup=100)
+        ),
+    )
+
+
+def chat_retrieve() -> ChatRetrieveRecipe:
+    """A dual encoder that chooses a reply of the training dialogues by in-batch softmax (Henderson et al. 2017)."""
+    return ChatRetrieveRecipe(
+        name="chat-retrieve",
+        corpus=PocketTalk(),
+        source=HistoryText(tokenizer=WordLevel(), messages=16, max_tokens=200),
+        encoder=TransformerSettings(width=128, depth=2, heads=4),
+        training=Training(
+            steps=800, learning_rate=1e-3, batch_tokens=2048, evaluate_every=200, schedule=Cosine(warmup=100)
+        ),
+    )
+
+
+def chat_retrieve_generate() -> ChatRetrieveGenerateRecipe:
+    """A GPT that reads a retrieved reply before it writes its own (Weston et al. 2018)."""
+    settings = chat().model_dump() | {"task": "chat-retrieve-generate", "name": "chat-retrieve-generate"}
+    return ChatRetrieveGenerateRecipe.model_validate(settings).with_(**{"corpus.size": 2000})
+
+
+def chat_daily() -> ChatRecipe:
+    """A GPT on everyday dialogues in English (xdailydialog), with replies that are drawn at random."""
+    return _real_dialogues("chat-daily", CatalogueDialogues())
+
+
+def chat_daily_zh() -> ChatRecipe:
+    """A GPT on everyday dialogues in Chinese (xdailydialog)."""
+    return _real_dialogues("chat-daily-zh", CatalogueDialogues(language="zh"))
+
+
+def chat_chitchat() -> ChatRecipe:
+    """A GPT on chit-chat of strangers (the chitchat dataset); for a GPU."""
+    changes = {"decoder.width": 384, "decoder.heads": 6, "decoder.depth": 6, "training.steps": 6000}
+    return _real_dialogues("chat-chitchat", CatalogueDialogues(name="chitchat")).with_(**changes)
+
+
+def _real_dialogues(name: str, corpus: CatalogueDialogues, **changes: Any) -> ChatRecipe:
+    """A GPT of subwords with early stopping, because there are few dialogues."""
+    recipe = ChatRecipe(
+        name=name,
+        corpus=corpus,
+        target=TextTarget(tokenizer=BPE(vocab_size=4000), embedding=ROTARY, max_tokens=256),
+        decoder=TransformerSettings(width=192, depth=3, heads=4, dropout=0.3, **LLAMA),
+        objective=NextToken(label_smoothing=0.1),
+        training=Training(
+            steps=1500,
+            learning_rate=2e-3,
+            batch_tokens=4096,
+            evaluate_every=150,
+            patience=3,
+            optimizer=AdamW(weight_decay=0.1),
+            schedule=Cosine(warmup=100),
+        ),
+        decoding=Decoding(max_new_tokens=48, do_sample=True, temperature=0.8, top_p=0.9),
+    )
+    return recipe.with_(**changes)

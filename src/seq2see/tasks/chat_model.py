@@ -1,0 +1,425 @@
+"""The Python interface of a model of dialogues: a reply to a message or to a history, and conversations.
+
+An input is a message of the user, or a history with its roles on one line (see `data/dialogue.py`). The output is the
+reply alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
+from seq2see.core.errors import UserError
+from seq2see.data.chat_templates import BaseTemplate, RoleTemplate, Special, special_id, text_ids
+from seq2see.data.dialogue import Dialogue, Message, history_text, parse_history
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, Tokenizer
+from seq2see.decoding.engine import Decoding, decode, make_limits, make_logits_processors, make_sampler, stream
+from seq2see.decoding.samplers import Hypothesis
+from seq2see.tasks.conversation import MAX_CACHE, CachedConversation, Conversation, PromptedModel
+from seq2see.tasks.dialogue_scores import ReplyOutput
+from seq2see.tasks.model import INCOMPLETE_CHARACTER, GenerationRequest, Model, NamedBatch, Output, Prediction
+from seq2see.tasks.model_folder import Tokenizers, unknown_token_warnings
+from seq2see.tasks.token_context import GenerationContext, check_token_ids
+
+BATCH_ROWS = 64
+"""Prompts per batch; those of one batch have equal lengths."""
+
+
+@dataclass(frozen=True)
+class ScoredRow:
+    """A reply with its history as token ids; labels outside of the reply are ignored."""
+
+    source: list[int] | None
+    inputs: list[int]
+    labels: list[int]
+
+
+class ReplyScoring:
+    """Scores of given replies: how much more probable each is after its history than by its words alone.
+
+    The score is the mean over the tokens of log p(token | history) - log p(token): without the second term, short and
+    frequent replies would win everywhere (Li et al. 2016). p(token) is the frequency of a token in the replies of the
+    training dialogues.
+    """
+
+    device: torch.device
+    module: nn.Module
+    tokenizers: Tokenizers
+    prior: torch.Tensor | None = None
+
+    def candidate_rows(self, history: Sequence[Message], candidates: Sequence[str]) -> list[ScoredRow]:
+        """The token ids of replies to one history."""
+        raise NotImplementedError
+
+    def learn_prior(self, dialogues: Sequence[Dialogue]) -> None:
+        """Count the tokens of the replies of dialogues."""
+        tokenizer = self.tokenizers.target
+        texts = [each.messages[index].content for each in dialogues for index in each.replies]
+        counts = torch.ones(len(tokenizer))
+        ids = [token for row in tokenizer.encode_many(texts) for token in (*row, EOS)]
+        counts += torch.bincount(torch.tensor(ids, dtype=torch.long), minlength=len(tokenizer))
+        self.prior = (counts / counts.sum()).log()
+
+    def candidate_scores(
+        self, histories: Sequence[Sequence[Message]], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
+        """For each history the score of each candidate."""
+        return [
+            self._row_scores(self.candidate_rows(history, texts))
+            for history, texts in zip(histories, candidates, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def _row_scores(self, rows: list[ScoredRow]) -> list[float]:
+        source = Sequences.of([row.source for row in rows if row.source is not None]) if rows[0].source else None
+        labels = Sequences.of([row.labels for row in rows], padding=IGNORE_INDEX).values
+        batch = Batch(source, Sequences.of([row.inputs for row in rows]), labels, torch.arange(len(rows)))
+        batch = batch.to(self.device)
+        logits = self.module(batch).float()
+        losses = nn.functional.cross_entropy(logits.mT, batch.labels, ignore_index=IGNORE_INDEX, reduction="none")
+        if self.prior is not None:
+            prior = self.prior.to(self.device)[batch.labels.clamp(min=0)]
+            losses = losses + prior.where(batch.label_mask, 0)
+        scores: list[float] = (-losses.sum(1) / batch.label_mask.sum(1)).tolist()
+        return scores
+
+
+class ChatModel(ReplyScoring, Model):
+    """A language model that is trained on dialogues: it continues a history with a reply."""
+
+    conversation_class: type[Conversation] = CachedConversation
+    """What keeps a dialogue with it."""
+
+    @property
+    def template(self) -> BaseTemplate:
+        """How messages become token ids."""
+        settings: Any = self.config.model
+        return settings.template
+
+    @property
+    def has_source(self) -> bool:
+        """A reply is a text of its own, not the continuation of the text of its history."""
+        return True
+
+    @property
+    def max_tokens(self) -> int:
+        """The maximum number of tokens of a history: some space remains for the reply."""
+        return self.context_length - min(self.config.decoding.max_new_tokens, self.context_length // 4)
+
+    @property
+    def context_length(self) -> int:
+        """The number of tokens that the model can read."""
+        return min(self.config.model.target_text.max_tokens, MAX_CACHE)
+
+    @property
+    def header_length(self) -> int:
+        """The number of tokens in the header of a reply."""
+        return len(self.template.reply_ids(self.tokenizers.target))
+
+    def conversation(self, system: str = "", seed: int = 0, **settings: Any) -> Conversation:
+        """A new conversation; the settings are those of decoding, such as temperature=0.7."""
+        return self.conversation_class(self, system, seed, **settings)
+
+    # --- token ids ---
+
+    def prompt_ids(self, history: Sequence[Message]) -> list[int]:
+        """The token ids of a history with the header of its reply; the oldest exchanges are left out if needed."""
+        template, tokenizer = self.template, self.tokenizers.target
+        messages = template.with_system(check_history(history))
+        first = int(messages[0].role == "system")
+        encoded = template.encode(tokenizer, messages)
+        start, header = template.start_ids(tokenizer), template.reply_ids(tokenizer)
+        sizes, begin = [len(each.ids) for each in encoded], first
+        fixed = len(start) + len(header) + sum(sizes[:first])
+        while begin + 2 < len(sizes) and fixed + sum(sizes[begin:]) > self.max_tokens:
+            begin += 2
+        ids = [each for message in (*encoded[:first], *encoded[begin:]) for each in message.ids]
+        space = self.max_tokens - len(start) - len(header)
+        return [*start, *ids[-space:], *header]
+
+    def prompted(self, prompts: list[list[int]], capacity: int, state: Any = None) -> PromptedModel:
+        """The model with prompts of equal lengths."""
+        tokenizer, template = self.tokenizers.target, self.template
+        model = PromptedModel(self.module, torch.tensor(prompts, device=self.device), capacity, state)
+        model.end_id = template.end_id(tokenizer)
+        names = ["<user>", "<system>", "<assistant>"] if isinstance(template, RoleTemplate) else []
+        names += [each for each in template.reply_header() if isinstance(each, Special)]
+        model.forbidden = [special_id(tokenizer, name) for name in dict.fromkeys(names)]
+        return model
+
+    def batch_of(self, inputs: list[int], labels: list[int]) -> Batch:
+        """One row of input ids and their labels."""
+        batch = Batch(None, Sequences.of([inputs]), torch.tensor([labels]), torch.zeros(1, dtype=torch.long))
+        return batch.to(self.device)
+
+    def encode(self, text: str) -> list[int]:
+        """The token ids of an input, as the model receives them."""
+        return self.prompt_ids(parse_history(text))
+
+    def token_ids(self, text: Any) -> list[int]:
+        """The token ids of an input, as the model receives them."""
+        return self.encode(text)
+
+    def _encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
+
+    # --- replies ---
+
+    def predict(
+        self,
+        texts: Sequence[str],
+        *,
+        prefix: str = "",
+        seed: int = 0,
+        indices: Sequence[int] | None = None,
+        large_batch: bool = False,
+        on_progress: Callable[[int], Any] = lambda count: None,
+        **settings: Any,
+    ) -> list[Prediction]:
+        """The replies to many messages or histories, in their order."""
+        if prefix:
+            raise UserError("A reply cannot be forced to start with a prefix.", hint="Leave out the prefix.")
+        decoding = self.config.decoding.with_(**settings)
+        histories = [parse_history(text) for text in texts]
+        hypotheses = self.reply_hypotheses(histories, decoding, seed, indices, on_progress)
+        return [self._reply_prediction(*each) for each in zip(texts, histories, hypotheses, strict=True)]
+
+    def reply_hypotheses(
+        self,
+        histories: Sequence[Sequence[Message]],
+        decoding: Decoding,
+        seed: int = 0,
+        indices: Sequence[int] | None = None,
+        on_progress: Callable[[int], Any] = lambda count: None,
+    ) -> list[list[Hypothesis]]:
+        """The replies to histories; prompts of equal lengths share a batch."""
+        prompts = [self.prompt_ids(each) for each in histories]
+        found: dict[int, list[Hypothesis]] = {}
+        by_length = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
+        for rows in _batches(by_length, [len(each) for each in prompts]):
+            space = max(1, self.context_length - len(prompts[rows[0]]) + 1)
+            limited = decoding.with_(max_new_tokens=min(decoding.max_new_tokens, space))
+            results = decode(
+                self.prompted([prompts[row] for row in rows], self.context_length + 1),
+                None,
+                make_sampler(limited, seed),
+                make_limits(limited),
+                make_logits_processors(limited),
+                prefix=Sequences.of([[] for _ in rows]).to(self.device),
+                indices=torch.tensor([row if indices is None else indices[row] for row in rows]),
+            )
+            found |= zip(rows, results, strict=True)
+            on_progress(len(rows))
+        return [found[row] for row in range(len(prompts))]
+
+    def replies(
+        self, histories: Sequence[Sequence[Message]], on_progress: Callable[[int], Any], **settings: Any
+    ) -> list[ReplyOutput]:
+        """The replies to histories."""
+        found = self.reply_hypotheses(histories, self.config.decoding.with_(**settings), on_progress=on_progress)
+        return [ReplyOutput(self.tokenizers.target.decode(each[0].tokens).strip(), each[0].score) for each in found]
+
+    def _reply_prediction(self, text: str, history: Sequence[Message], hypotheses: list[Hypothesis]) -> Prediction:
+        outputs = tuple(
+            Output(
+                self.tokenizers.target.decode(each.tokens).strip(),
+                each.score,
+                each.log_probability,
+                each.finished,
+                len(each.tokens) + each.finished,
+                self._token_probabilities(each),
+            )
+            for each in hypotheses
+        )
+        return Prediction(text, outputs, self.is_truncated(history), self._attention_of, warnings=self.warnings(text))
+
+    def is_truncated(self, history: Sequence[Message]) -> bool:
+        """Whether messages of a history do not fit into the context."""
+        encoded = self.template.encode(self.tokenizers.target, self.template.with_system(history))
+        return sum(len(each.ids) for each in encoded) > self.max_tokens
+
+    def warnings(self, text: str) -> tuple[str, ...]:
+        """Warnings about an input, for example unknown characters."""
+        return message_warnings(self.tokenizers.target, parse_history(text))
+
+    def stream(self, text: str, *, seed: int = 0, **settings: Any) -> Iterator[str]:
+        """The reply to one input, chunk by chunk."""
+        settings.pop("prefix", None)
+        return self.stream_reply(parse_history(text), self.config.decoding.with_(**settings), seed)
+
+    def stream_reply(self, history: Sequence[Message], decoding: Decoding, seed: int = 0) -> Iterator[str]:
+        """The reply to a history, chunk by chunk."""
+        prompt = self.prompt_ids(history)
+        space = max(1, self.context_length - len(prompt) + 1)
+        limited = decoding.with_(max_new_tokens=min(decoding.max_new_tokens, space))
+        model = self.prompted([prompt], self.context_length + 1)
+        yield from reply_chunks(model, None, limited, seed, self.tokenizers.target)
+
+    # --- scores and activations with a reply that is given ---
+
+    def score(self, source: str, target: str) -> float:
+        """The log-probability of a reply, its end included."""
+        prompt, reply = self.encode(source), self._reply_label_ids(target)
+        batch = self.batch_of([*prompt, *reply[:-1]], [*prompt[1:], *reply])
+        with torch.inference_mode():
+            scores = self.module(batch)[0].float().log_softmax(-1)
+        return float(scores.gather(-1, batch.labels[0][:, None])[len(prompt) - 1 :].sum())
+
+    def _reply_label_ids(self, text: str) -> list[int]:
+        """The ids of a reply with its end."""
+        encoded = self.template.encode(self.tokenizers.target, [Message("user", "a"), Message("assistant", text)])[1]
+        return [each for each, is_label in zip(encoded.ids, encoded.label_mask, strict=True) if is_label]
+
+    def named_batch(self, source: Any, target: str | None) -> NamedBatch:
+        """A history with a reply (default: the model's own) as a batch of one, with teacher forcing."""
+        reply = self._reply_label_ids(self(source).text if target is None else target)
+        prompt, tokenizer = self.encode(source), self.tokenizers.target
+        inputs, labels = [*prompt, *reply[:-1]], [*prompt[1:], *reply]
+        return NamedBatch.of(
+            self.batch_of(inputs, labels), {"target": (tokenizer, inputs), "labels": (tokenizer, labels)}
+        )
+
+    def reply_context(self, source: Any, target: str = "", token_ids: Sequence[int] = ()) -> ReplyContext:
+        """The history and the tokens of the reply so far."""
+        check_token_ids(self.tokenizers.target, token_ids)
+        reply = [*(self._reply_label_ids(target)[:-1] if target else ()), *token_ids]
+        ids = [*self.encode(source)[1:], *reply]  # without the first token, which `_batch` adds
+        return ReplyContext(self, None, ids, self.is_truncated(parse_history(source)))
+
+    def candidate_rows(self, history: Sequence[Message], candidates: Sequence[str]) -> list[ScoredRow]:
+        """The input and label ids of replies to one history."""
+        prompt = self.prompt_ids(history)
+        replies = [self._reply_label_ids(each) for each in candidates]
+        return [
+            ScoredRow(None, [*prompt, *reply[:-1]], [*[IGNORE_INDEX] * (len(prompt) - 1), *reply]) for reply in replies
+        ]
+
+
+class ChatSeq2seqModel(ReplyScoring, Model):
+    """An encoder-decoder: it reads the last messages, and generates the reply."""
+
+    conversation_class: type[Conversation] = Conversation
+    """What keeps a dialogue with it: the messages alone, which are read anew for every reply."""
+    template: BaseTemplate = RoleTemplate()
+    """The names of the roles; the token ids of the last messages are those of `history_ids`."""
+
+    def conversation(self, system: str = "", seed: int = 0, **settings: Any) -> Conversation:
+        """A new conversation; the settings are those of decoding, such as temperature=0.7."""
+        return self.conversation_class(self, system, seed, **settings)
+
+    @property
+    def history_length(self) -> int:
+        """The number of messages that the encoder reads."""
+        source: Any = self.config.model.source
+        return int(source.messages)
+
+    def _encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.source_ids(parse_history(text)) for text in texts]
+
+    def _truncate(self, ids: list[int]) -> list[int]:
+        """The newest tokens of a history."""
+        return [*ids[-self.max_tokens :], EOS]
+
+    def source_ids(self, history: Sequence[Message]) -> list[int]:
+        """The token ids of the last messages, without <eos>."""
+        return history_ids(self.tokenizers.source, check_history(history), self.history_length)
+
+    def warnings(self, text: str) -> tuple[str, ...]:
+        """Warnings about an input, for example unknown characters."""
+        return message_warnings(self.tokenizers.target, parse_history(text))
+
+    def _prediction(self, text: str, prompt: str, ids: list[int], hypotheses: list[Hypothesis]) -> Prediction:
+        outputs = self._outputs(prompt, self._truncate(ids), hypotheses)
+        return Prediction(text, outputs, len(ids) > self.max_tokens, self._attention_of, warnings=self.warnings(text))
+
+    def replies(
+        self, histories: Sequence[Sequence[Message]], on_progress: Callable[[int], Any], **settings: Any
+    ) -> list[ReplyOutput]:
+        """The replies to histories."""
+        decoding = self.config.decoding.with_(**settings)
+        sources = [self._truncate(self.source_ids(each)) for each in histories]
+        request = GenerationRequest(sources, range(len(sources)), decoding)
+        found = self.engine.generate(request, on_progress)
+        return [ReplyOutput(self.tokenizers.target.decode(each[0].tokens), each[0].score) for each in found]
+
+    def stream_reply(self, history: Sequence[Message], decoding: Decoding, seed: int = 0) -> Iterator[str]:
+        """The reply to a history, chunk by chunk."""
+        source = Sequences.of([self._truncate(self.source_ids(history))]).to(self.device)
+        yield from reply_chunks(self.module, source, decoding, seed, self.tokenizers.target)
+
+    def candidate_rows(self, history: Sequence[Message], candidates: Sequence[str]) -> list[ScoredRow]:
+        """The source, input and label ids of replies to one history."""
+        source = self._truncate(self.source_ids(history))
+        replies = [[*self.tokenizers.target.encode(each), EOS] for each in candidates]
+        return [ScoredRow(source, [BOS, *reply[:-1]], reply) for reply in replies]
+
+
+class ReplyContext(GenerationContext):
+    """A history and a reply so far: as a language model's prompt, but it begins with the template's own first token."""
+
+    def _batch(self, ids: Sequence[int]) -> Batch:
+        inputs = [self.model.encode("a")[0], *ids]
+        labels = torch.full((1, len(inputs)), IGNORE_INDEX)
+        indices = torch.zeros(1, dtype=torch.long)
+        return Batch(None, Sequences.of([inputs]), labels, indices).to(self.model.device)
+
+
+def history_ids(tokenizer: Tokenizer, history: Sequence[Message], count: int) -> list[int]:
+    """The last `count` messages as token ids, each after the token of its role."""
+    ids: list[int] = []
+    for message in history[-count:]:
+        ids += [special_id(tokenizer, f"<{message.role}>"), *text_ids(tokenizer, message.content)]
+    return ids
+
+
+def message_warnings(tokenizer: Tokenizer, messages: Sequence[Message]) -> tuple[str, ...]:
+    """Warnings about the messages of an input, for example unknown characters."""
+    found = [
+        warning
+        for message in messages
+        for warning in unknown_token_warnings(message.content, text_ids(tokenizer, message.content), tokenizer)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def reply_chunks(
+    model: Any, source: Sequences | None, decoding: Decoding, seed: int, tokenizer: Tokenizer
+) -> Iterator[str]:
+    """The text of a reply, chunk by chunk as its tokens are generated."""
+    ids, length = list[int](), 0
+    prefix = Sequences.of([[]]).to(model.prompts.device if source is None else source.values.device)
+    for step in stream(
+        model, source, make_sampler(decoding, seed), make_limits(decoding), make_logits_processors(decoding), prefix
+    ):
+        ids.append(int(step.tokens[0]))
+        if ids[-1] in (EOS, PAD):
+            return
+        text = tokenizer.decode(ids)
+        if len(text) > length and not text.endswith(INCOMPLETE_CHARACTER):
+            yield text[length:]
+            length = len(text)
+
+
+def check_history(history: Sequence[Message]) -> list[Message]:
+    """The history, which must end with a message of the user."""
+    if not history or history[-1].role != "user" or not history[-1].content.strip():
+        text = history_text(history)[-60:]
+        raise UserError(f"There is no message to reply to: {text!r}.", hint="End with a message of the user.")
+    return list(history)
+
+
+def _batches(order: list[int], lengths: list[int]) -> Iterator[list[int]]:
+    """Groups of equal length, at most `BATCH_ROWS` large; `order` is sorted by length."""
+    group: list[int] = []
+    for index in order:
+        if group and (lengths[index] != lengths[group[0]] or len(group) == BATCH_ROWS):
+            yield group
+            group = []
+        group.append(index)
+    if group:
+        yield group

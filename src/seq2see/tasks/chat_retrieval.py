@@ -1,0 +1,431 @@
+"""Replies from the training dialogues: chosen as they are, or given to a language model that writes its own.
+
+`chat-retrieve` chooses the reply whose vector fits that of the history (`models/dual_encoder.py`): every reply is one
+that a human wrote, and nothing new is ever written. `chat-retrieve-generate` finds the training message that is most
+similar to the last message by tf-idf, and its language model reads the reply to it before it generates (Weston et al.
+2018, "Retrieve and Refine").
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.core.devices import device_of
+from seq2see.data.chat_templates import BaseTemplate, EncodedMessage, RoleTemplate, add_role_tokens
+from seq2see.data.dialogue import Dialogue, Message, parse_history
+from seq2see.data.dialogue_dataset import DialogueDataset, DialogueRow
+from seq2see.data.examples import Example
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, train_tokenizer
+from seq2see.decoding.engine import Decoding
+from seq2see.metrics.dialogue import TfIdf
+from seq2see.models.build import build_encoder, build_model
+from seq2see.models.dual_encoder import DualEncoder
+from seq2see.models.settings import EmbeddingTarget, ModelSettings
+from seq2see.tasks.chat import (
+    Chat,
+    ChatRecipe,
+    ChatSeq2seqModelSettings,
+    DialogueCorpus,
+    DialogueTask,
+    HistoryText,
+    ReplyDataset,
+    message_texts,
+)
+from seq2see.tasks.chat_model import ChatModel, check_history, history_ids, message_warnings
+from seq2see.tasks.conversation import Conversation
+from seq2see.tasks.dialogue_scores import LikelihoodSums, ReplyOutput, cases_of
+from seq2see.tasks.model import Model, NamedBatch, Output, Prediction, ScoredText, reject_settings
+from seq2see.tasks.model_folder import Candidates, Recipe, StoredModel, TextEncoder, Tokenizers
+from seq2see.tasks.task import Splits, Task, one_line, split_sizes
+from seq2see.training.in_batch_softmax import InBatchSoftmax
+
+MAX_REPLIES = 50_000
+"""The number of training replies that a model chooses from."""
+BATCH_ROWS = 256
+VALIDATION_ROWS = 64
+"""Rows per batch of a validation: each reply is chosen among as many."""
+
+
+class ChatRetrieveRecipe(Recipe):
+    """A recipe of the task chat-retrieve: an encoder of histories and of replies."""
+
+    task: Literal["chat-retrieve"] = "chat-retrieve"
+    corpus: DialogueCorpus
+    """The source of the dialogues."""
+    source: HistoryText = HistoryText()
+    target: EmbeddingTarget = EmbeddingTarget()
+    encoder: TextEncoder
+    """The encoder of histories and replies."""
+    objective: InBatchSoftmax = InBatchSoftmax()
+    prediction: Candidates = Candidates(top_k=5)
+
+    model_settings: ClassVar[type[ModelSettings]] = ChatSeq2seqModelSettings
+
+
+class CandidateDataset(ReplyDataset):
+    """The last messages and the reply for each reply of the dialogues; the label is the number of the reply."""
+
+    def __init__(self, dialogues: Sequence[Dialogue], tokenizers: Tokenizers, source: HistoryText):
+        super().__init__(dialogues, tokenizers.source, source, source.max_tokens)
+        numbers = {text: number for number, text in enumerate(tokenizers.labels)}
+        texts = [each.text for each in cases_of(dialogues)]
+        # A reply that training does not have gets a number of its own.
+        self.numbers = [numbers.setdefault(text, len(numbers)) for text in texts]
+
+    def batch(self, indices: Any) -> Batch:
+        """The history as source, the reply as target, and the number of the reply as label."""
+        batch = super().batch(indices)
+        labels = torch.tensor([[self.numbers[int(index)]] for index in indices])
+        return replace(batch, labels=labels)
+
+
+class ChatRetrieveModel(Model):
+    """A dual encoder that replies with a reply of the training dialogues."""
+
+    template: BaseTemplate = RoleTemplate()
+    """The names of the roles; the token ids of the last messages are those of `history_ids`."""
+
+    @property
+    def encoder(self) -> DualEncoder:
+        """The model."""
+        module: Any = self.module
+        return module
+
+    def conversation(self, system: str = "", seed: int = 0, **settings: Any) -> Conversation:
+        """A new conversation; it has no settings of decoding."""
+        reject_settings((), "", settings, "A chosen reply is not decoded")
+        return Conversation(self, system, seed)
+
+    def learn_prior(self, dialogues: Sequence[Dialogue]) -> None:
+        """Nothing: the scores of a dual encoder have no preference for frequent replies that could be removed."""
+
+    @cached_property
+    def vectors(self) -> Tensor:
+        """(reply, width): the vectors of all training replies."""
+        return self.vectors_of(self.tokenizers.labels)
+
+    @torch.inference_mode()
+    def vectors_of(self, texts: Sequence[str]) -> Tensor:
+        """(text, width): the vectors of replies, computed in batches of similar length."""
+        max_tokens = self.config.model.source_text.max_tokens
+        rows = [[BOS, *ids[: max_tokens - 1]] for ids in self.tokenizers.source.encode_many(list(texts))]
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
+        found: list[Tensor] = [torch.zeros(0)] * len(rows)
+        for start in range(0, len(order), BATCH_ROWS):
+            indices = order[start : start + BATCH_ROWS]
+            vectors = self.encoder.reply_vectors(Sequences.of([rows[index] for index in indices]).to(self.device))
+            for index, vector in zip(indices, vectors, strict=True):
+                found[index] = vector
+        return torch.stack(found)
+
+    def source_ids(self, history: Sequence[Message]) -> list[int]:
+        """The token ids of the last messages."""
+        source: Any = self.config.model.source
+        ids = history_ids(self.tokenizers.source, check_history(history), source.messages)
+        return [*ids[-source.max_tokens :], EOS]
+
+    @torch.inference_mode()
+    def history_vectors(self, histories: Sequence[Sequence[Message]]) -> Tensor:
+        """(history, width): the vectors of histories."""
+        rows = [self.source_ids(each) for each in histories]
+        parts = [
+            self.encoder.history_vectors(Sequences.of(rows[start : start + BATCH_ROWS]).to(self.device))
+            for start in range(0, len(rows), BATCH_ROWS)
+        ]
+        return torch.cat(parts)
+
+    @torch.inference_mode()
+    def best_replies(self, histories: Sequence[Sequence[Message]], count: int) -> list[list[ReplyOutput]]:
+        """The replies with the highest scores for each history, the best first."""
+        labels = self.tokenizers.labels
+        found = []
+        for vector in self.history_vectors(histories):
+            log_probabilities = self.encoder.head(vector[None], self.vectors)[0].detach().log_softmax(-1)
+            best = log_probabilities.topk(min(count, len(labels)))
+            rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            found.append([ReplyOutput(labels[index], value) for index, value in rows])
+        return found
+
+    def replies(
+        self, histories: Sequence[Sequence[Message]], on_progress: Callable[[int], Any], **settings: Any
+    ) -> list[ReplyOutput]:
+        """The best reply to each history."""
+        on_progress(len(histories))
+        return [each[0] for each in self.best_replies(histories, 1)]
+
+    def candidate_scores(
+        self, histories: Sequence[Sequence[Message]], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
+        """For each history the score of each candidate."""
+        vectors, texts = self.history_vectors(histories), [text for each in candidates for text in each]
+        replies = iter(self.vectors_of(texts).split([len(each) for each in candidates]))
+        return [(vector @ next(replies).mT).tolist() for vector in vectors]
+
+    def stream_reply(self, history: Sequence[Message], decoding: Decoding, seed: int = 0) -> Iterator[str]:
+        """The best reply to a history, as one chunk."""
+        yield self.best_replies([history], 1)[0][0].text
+
+    def stream(self, text: str, *, seed: int = 0, **settings: Any) -> Iterator[str]:
+        """The best reply to one input, as one chunk."""
+        yield self.predict([text], **settings)[0].text
+
+    def predict(self, texts: Sequence[str], **settings: Any) -> list[Prediction]:
+        """The best replies to many messages or histories."""
+        prefix = settings.pop("prefix", "")
+        for name in ("seed", "indices", "large_batch"):
+            settings.pop(name, None)
+        on_progress = settings.pop("on_progress", lambda count: None)
+        reject_settings(("top_k",), prefix, settings, "A chosen reply is not decoded", "prediction")
+        top_k = settings.get("top_k", self.config.prediction.top_k) or 1
+        found = self.best_replies([parse_history(text) for text in texts], top_k) if texts else []
+        on_progress(len(texts))
+        return [self._chosen(text, each) for text, each in zip(texts, found, strict=True)]
+
+    def _chosen(self, text: str, best: list[ReplyOutput]) -> Prediction:
+        first = best[0]
+        output = Output(first.text, first.score, first.score, True, 1)
+        candidates = tuple(ScoredText(each.text, math.exp(each.score)) for each in best)
+        return Prediction(text, (output,), False, self._attention_of, (candidates,), self.warnings(text))
+
+    def warnings(self, text: str) -> tuple[str, ...]:
+        """Warnings about an input, for example unknown characters."""
+        return message_warnings(self.tokenizers.source, parse_history(text))
+
+    def encode(self, text: str) -> list[int]:
+        """The token ids of an input, as the model receives them."""
+        return self.source_ids(parse_history(text))
+
+    def named_batch(self, source: Any, target: str | None) -> NamedBatch:
+        """A history as a batch of one."""
+        ids = self.encode(source)
+        batch = Batch(Sequences.of([ids]), None, torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, dtype=torch.long))
+        return NamedBatch.of(batch.to(self.device), {"source": (self.tokenizers.source, ids)})
+
+
+class ChatRetrieve(DialogueTask):
+    """Choose the reply among those of the training dialogues."""
+
+    name: ClassVar[str] = "chat-retrieve"
+    recipe: ClassVar[type[Recipe]] = ChatRetrieveRecipe
+    generates: ClassVar[bool] = False
+    settings_slot: ClassVar[str] = "prediction"
+    views: ClassVar[tuple[str, ...]] = ("runs", "tokenize", "attention", "mistakes", "architecture")
+    predicted_unit: ClassVar[str] = "predictions"
+
+    def fit(self, recipe: Any, train: Sequence[Example], pretrained: StoredModel | None = None) -> Tokenizers:
+        """Learn a vocabulary with a token for each role; the labels are the training replies, by frequency."""
+        tokenizer = add_role_tokens(train_tokenizer(recipe.source.tokenizer, message_texts(train)))
+        dialogues: Any = train
+        counts = Counter(each.messages[index].content for each in dialogues for index in each.replies)
+        ranked = sorted(counts, key=lambda text: (-counts[text], text))
+        return Tokenizers(tokenizer, tokenizer, tuple(ranked[:MAX_REPLIES]))
+
+    def summary(self, recipe: Any, tokenizers: Tokenizers, splits: Splits) -> str:
+        """The number of dialogues, and the sizes of the vocabulary and of the set of replies."""
+        size, replies = tokenizers.sizes[0], len(tokenizers.labels)
+        return f"{split_sizes(splits)} dialogues; vocabulary {size:,}, {replies:,} replies"
+
+    def dataset(self, recipe: Any, tokenizers: Tokenizers, examples: Sequence[Example]) -> CandidateDataset:
+        """The history and the reply for each reply."""
+        dialogues: Any = examples
+        return CandidateDataset(dialogues, tokenizers, recipe.source)
+
+    def dialogue_indices(self, dataset: Any) -> Sequence[int]:
+        """The index of the dialogue of each row."""
+        indices: list[int] = dataset.dialogues
+        return indices
+
+    def build(self, settings: ModelSettings, tokenizers: Tokenizers) -> DualEncoder:
+        """The model; its weights are initialized by the caller."""
+        source, encoder = build_encoder(settings, len(tokenizers.source))
+        assert settings.encoder is not None
+        return DualEncoder(source, encoder, settings.encoder.width)
+
+    def first_row(self, batch: Batch, tokenizers: Tokenizers) -> Iterator[tuple[str, str]]:
+        """The history and the reply of the first row of a batch."""
+        yield self.first_input(batch, tokenizers)
+        assert batch.target is not None
+        ids = batch.target.values[0, : int(batch.target.lengths[0])]
+        yield "reply", " ".join(tokenizers.target.tokens(ids.tolist()))
+
+    @torch.inference_mode()
+    def validate(self, module: nn.Module, valid: Any, check: Callable[[], Any]) -> tuple[float, dict[str, float]]:
+        """The mean loss, and how often the own reply is the best of its batch."""
+        loss, hits, objective, model = 0.0, 0, InBatchSoftmax(), cast("DualEncoder", module)
+        for start in range(0, len(valid), VALIDATION_ROWS):
+            check()
+            indices = np.arange(start, min(start + VALIDATION_ROWS, len(valid)))
+            batch = valid.batch(indices).to(device_of(module))
+            hidden = model.hidden(batch)
+            loss += float(objective.loss(hidden, model.head, batch.labels))
+            best = model.head(hidden.values[:, 0], hidden.values[:, 1]).argmax(1)
+            hits += int((batch.labels[best, 0] == batch.labels[:, 0]).sum())
+        return loss / len(valid), {"valid_accuracy": hits / len(valid)}
+
+    def token_context(self, model: Any, raw: Any, target: str, token_ids: Sequence[int]) -> Any:
+        """An error: a chosen reply is not generated token by token."""
+        return Task.token_context(self, model, raw, target, token_ids)
+
+    def likelihood(self, model: Any, recipe: Any, dialogues: Sequence[Dialogue]) -> LikelihoodSums | None:
+        """None: a dual encoder has no probabilities of tokens."""
+        return None
+
+    def open(self, stored: StoredModel, engine: Any) -> Model:
+        """The Python interface of the model."""
+        return ChatRetrieveModel(stored, engine, self)
+
+
+# --- a retrieved reply for a language model ---
+
+MAX_PAIRS = 4000
+"""The number of training messages with replies that a model searches; more are evenly thinned out."""
+
+
+class ChatRetrieveGenerateRecipe(ChatRecipe):
+    """A recipe of the task chat-retrieve-generate: a language model that reads a retrieved reply."""
+
+    task: Literal["chat-retrieve-generate"] = "chat-retrieve-generate"  # type: ignore[assignment]
+
+
+Pair = tuple[str, str]
+"""A message and the reply to it."""
+
+
+class RetrievalIndex:
+    """Messages of the training dialogues and the replies to them, searched by the cosine of tf-idf vectors.
+
+    The vectors are a sparse matrix (message, word), and a search is a product with the vectors of the queries.
+    """
+
+    def __init__(self, pairs: Sequence[Pair]):
+        self.pairs = list(pairs)
+        self.tfidf = TfIdf([message for message, _ in self.pairs])
+        self.columns = {word: column for column, word in enumerate(self.tfidf.idf)}
+        self.matrix = self._matrix([message for message, _ in self.pairs]).to_sparse()
+
+    def _matrix(self, texts: Sequence[str]) -> Tensor:
+        dense = torch.zeros(len(texts), len(self.columns))
+        for row, text in enumerate(texts):
+            for word, weight in self.tfidf.vector(text).items():
+                if word in self.columns:
+                    dense[row, self.columns[word]] = weight
+        return dense
+
+    def search(self, messages: Sequence[str], excluded: Sequence[Pair | None]) -> list[str]:
+        """For each message the reply to the most similar message of the index, except that of an excluded pair."""
+        found = []
+        for start in range(0, len(messages), BATCH_ROWS):
+            part = slice(start, start + BATCH_ROWS)
+            scores = (self.matrix @ self._matrix(messages[part]).T).T
+            for row, own in zip(scores, excluded[part], strict=True):
+                best = [self.pairs[index] for index in row.topk(min(2, len(self.pairs))).indices.tolist()]
+                found.append(next((reply for message, reply in best if (message, reply) != own), best[0][1]))
+        return found
+
+
+SEPARATOR = "\t"
+"""Separates a message and its reply in the stored list."""
+
+
+def with_retrieved(history: Sequence[Message], retrieved: str) -> list[Message]:
+    """The history with the retrieved reply as a message of the system at its beginning."""
+    own = [each for each in history if each.role != "system"]
+    return [Message("system", retrieved), *own]
+
+
+class ChatRetrieveGenerateModel(ChatModel):
+    """A language model that reads a retrieved reply before it generates."""
+
+    conversation_class: type[Conversation] = Conversation  # the retrieved reply changes, so nothing can be cached
+
+    @cached_property
+    def index(self) -> RetrievalIndex:
+        """The messages and replies of the training dialogues."""
+        pairs = [label.partition(SEPARATOR) for label in self.tokenizers.labels]
+        return RetrievalIndex([(message, reply) for message, _, reply in pairs])
+
+    def prompt_ids(self, history: Sequence[Message]) -> list[int]:
+        """The token ids of a history with a retrieved reply."""
+        retrieved = self.index.search([check_history(history)[-1].content], [None])[0]
+        return super().prompt_ids(with_retrieved(history, retrieved))
+
+
+class ChatRetrieveGenerate(Chat):
+    """Write a reply after reading a retrieved one."""
+
+    name: ClassVar[str] = "chat-retrieve-generate"
+    recipe: ClassVar[type[Recipe]] = ChatRetrieveGenerateRecipe
+
+    def fit(self, recipe: Any, train: Sequence[Example], pretrained: StoredModel | None = None) -> Tokenizers:
+        """Learn a vocabulary, and store messages with their replies."""
+        tokenizers = super().fit(recipe, train, pretrained)
+        dialogues: Any = train
+        pairs = dict.fromkeys(
+            (one_line(case.history[-1].content), one_line(case.text)) for case in cases_of(dialogues) if case.history
+        )
+        kept = [*pairs][:: -(-len(pairs) // MAX_PAIRS)]
+        return Tokenizers(tokenizers.source, tokenizers.target, tuple(SEPARATOR.join(pair) for pair in kept))
+
+    def build(self, settings: ModelSettings, tokenizers: Tokenizers) -> nn.Module:
+        """The language model; the stored pairs are no classes."""
+        return build_model(settings, len(tokenizers.source), len(tokenizers.target))
+
+    def dataset(self, recipe: Any, tokenizers: Tokenizers, examples: Sequence[Example]) -> DialogueDataset:
+        """A row for each reply, because each has its own retrieved reply; only that reply has labels."""
+        dialogues: Any = examples
+        pairs = [label.partition(SEPARATOR) for label in tokenizers.labels]
+        index = RetrievalIndex([(message, reply) for message, _, reply in pairs])
+        cases = cases_of(dialogues)
+        own = [(one_line(each.history[-1].content), one_line(each.text)) for each in cases]
+        counts = Counter(own)  # a pair of this dialogue alone would not be in the index of a new dialogue
+        found = index.search([message for message, _ in own], [pair if counts[pair] == 1 else None for pair in own])
+        rows = [
+            Dialogue.of([*with_retrieved(case.history, text), Message("assistant", case.text)], f"reply {number + 1}")
+            for number, (case, text) in enumerate(zip(cases, found, strict=True))
+        ]
+        dataset = LastReplyDataset(rows, tokenizers.target, recipe.template, recipe.target.max_tokens)
+        dataset.dialogues = [each.dialogue for each in cases]
+        return dataset
+
+    def samples(self, dataset: Any, examples: Sequence[Example], count: int) -> Sequence[Example]:
+        """A few validation dialogues."""
+        return examples[:count]
+
+    def dialogue_indices(self, dataset: Any) -> Sequence[int]:
+        """The index of the dialogue of each row."""
+        return [dataset.dialogues[row.dialogue] for row in dataset.rows]
+
+    def open(self, stored: StoredModel, engine: Any) -> Model:
+        """The Python interface of the model."""
+        return ChatRetrieveGenerateModel(stored, engine, self)
+
+
+class LastReplyDataset(DialogueDataset):
+    """Rows in which only the last reply has labels; a long history loses its oldest exchanges, as in a prediction."""
+
+    dialogues: list[int]
+    """The index of the original dialogue of each example."""
+
+    def _rows(self, messages: list[EncodedMessage], index: int) -> list[DialogueRow]:
+        start = self.template.start_ids(self.tokenizer)
+        first, rest = messages[:1], messages[1:]
+        while len(rest) > 2 and len(start) + sum(len(each.ids) for each in (*first, *rest)) > self.max_tokens + 1:
+            rest = rest[2:]
+        *history, reply = [*first, *rest]
+        ids = [*start, *(each for message in history for each in message.ids)]
+        space = max(1, self.max_tokens + 1 - len(reply.ids))
+        if len(ids) > space:
+            self.truncated.append(index)
+        ids = [*ids[:space], *reply.ids][: self.max_tokens + 1]
+        mask = [*[False] * (len(ids) - len(reply.ids)), *reply.label_mask][: len(ids)]
+        return [DialogueRow(ids, mask, index)] if any(mask) else []

@@ -1,0 +1,282 @@
+"""Dialogues from a file to a conversation: train, kill, resume, evaluate, predict, chat, report, explore, export."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from tiny_recipes import stop_and_resume, tiny_recipe
+
+from seq2see.cli.app import run as command
+from seq2see.core.errors import UserError
+from seq2see.core.settings import walk
+from seq2see.data.dialogue import Message
+from seq2see.explorer.routes import ROUTES
+from seq2see.explorer.workspace import Workspace
+from seq2see.recipes.registry import recipe
+from seq2see.runs.chat import nearest_reply, open_chat, training_replies
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.load import load
+from seq2see.runs.report import write_report
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.train import train_recipe
+from seq2see.tasks.conversation import choice_of
+
+NAMES = ("chat", "chat-seq2seq", "chat-retrieve", "chat-retrieve-generate")
+QUESTIONS = {"what color is snow?": "snow is white.", "what color is coal?": "coal is black.", "hello": "hi there."}
+
+
+@pytest.fixture(scope="module")
+def dialogues(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three questions with their answers, in all orders."""
+    path = tmp_path_factory.mktemp("data") / "mine.jsonl"
+    lines = []
+    for first in QUESTIONS:
+        for second in QUESTIONS:
+            for third in QUESTIONS:
+                messages = [
+                    {"role": role, "content": text}
+                    for question in (first, second, third)
+                    for role, text in (("user", question), ("assistant", QUESTIONS[question]))
+                ]
+                lines.append(json.dumps({"messages": messages}))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def small(data: Path, name: str, **changes):
+    paths = {path for path, _, _ in walk(recipe(name))}
+    wanted = {"encoder.width": 32, "decoder.width": 32, "encoder.heads": 2, "decoder.heads": 2, "decoder.depth": 2,
+              "encoder.dropout": 0.0, "decoder.dropout": 0.0, "training.batch_tokens": 256,
+              "training.learning_rate": 1e-2, "training.schedule.warmup": 10,
+              "decoding.max_new_tokens": 12}  # fmt: skip
+    return tiny_recipe(data, name, **{path: value for path, value in wanted.items() if path in paths} | changes)
+
+
+@pytest.fixture(scope="module")
+def runs(dialogues: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunFolder]:
+    """A trained and evaluated run of each kind, all of which have memorized the three answers."""
+    folder = tmp_path_factory.mktemp("runs")
+    found = {}
+    for name in NAMES:
+        changes = {"training.steps": 150, "training.evaluate_every": 75}
+        found[name] = train_recipe(small(dialogues, name, **changes), folder / name)
+        evaluate(found[name])
+        write_report(found[name])
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stopped_training_resumes_to_the_same_bytes(dialogues: Path, tmp_path: Path, name: str):
+    stop_and_resume(small(dialogues, name), tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_learns_the_answers(runs: dict[str, RunFolder], name: str):
+    model = load(runs[name].path)
+    assert [each.text for each in model.predict(list(QUESTIONS))] == list(QUESTIONS.values())
+    history = "<user> hello <assistant> hi there. <user> what color is coal?"
+    assert model(history).text == "coal is black."
+    assert "".join(model.stream(history)) == "coal is black."
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_evaluation_has_every_metric_with_an_interval_and_the_human_value(runs: dict[str, RunFolder], name: str):
+    test = json.loads((runs[name].evaluation / "scores.json").read_text())["test"]
+    assert set(test["model"]) == set(test["human"])
+    assert test["model"]["copied"]["value"] == 100
+    for metric in (*test["model"].values(), *test["hits_at_1"].values()):
+        if isinstance(metric, dict):
+            assert metric["low"] <= metric["value"] <= metric["high"]
+    header, *rows = (runs[name].evaluation / "test.tsv").read_text().splitlines()
+    assert header.split("\t") == ["history", "reference", "output", "chrf", "score"]
+    assert len(rows) == test["replies"]
+    page = (runs[name].path / "report.html").read_text(encoding="utf-8")
+    assert "hits@1" in page
+    assert "distinct-2" in page
+
+
+def test_perplexity_by_token_and_by_byte_follow_from_one_loss(runs: dict[str, RunFolder]):
+    scores = json.loads((runs["chat"].evaluation / "scores.json").read_text())["perplexity"]
+    assert 1 < scores["per_byte"]["value"] < scores["per_token"]["value"] < 1.5
+    assert "perplexity" not in json.loads((runs["chat-retrieve"].evaluation / "scores.json").read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_conversation_by_a_pipe(runs: dict[str, RunFolder], name: str, tmp_path: Path, capsys, monkeypatch):
+    saved = tmp_path / "saved.jsonl"
+    lines = ["hello", "", "what color is snow?", "/undo", "/again", "/nothing", "/help", f"/save {saved}", "/quit", "x"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines) + "\n"))
+    assert command(["chat", str(runs[name].path)]) == 0
+    output = capsys.readouterr()
+    replies = output.out.splitlines()
+    assert replies[:4] == ["hi there.", "snow is white.", "(2 messages are left)", "hi there."]
+    assert "There is no command 'nothing'" in output.err
+    messages = json.loads(saved.read_text())["messages"]
+    assert messages[-2:] == [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi there."}]
+
+
+def test_a_saved_conversation_is_a_file_to_train_on(runs: dict[str, RunFolder], tmp_path: Path, capsys, monkeypatch):
+    saved = tmp_path / "saved.jsonl"
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"hello\n/save {saved}\n"))
+    assert command(["chat", str(runs["chat"].path), "--system", "be brief"]) == 0
+    assert json.loads(saved.read_text())["messages"][0] == {"role": "system", "content": "be brief"}
+    assert command(["data", "check", str(saved), "--task", "chat"]) == 0
+    assert "1 dialogues read = 1 kept" in capsys.readouterr().out
+
+
+def test_each_reply_processes_only_the_new_tokens(runs: dict[str, RunFolder]):
+    model = open_chat(str(runs["chat"].path))
+    conversation, tokenizer = model.conversation(), model.tokenizers.target
+    for question in [*QUESTIONS, *QUESTIONS]:
+        reply = "".join(conversation.reply(question))
+        read = len(tokenizer.encode(question)) + 3  # the role, the end, and the role of the reply
+        read += 1  # <bos>, or later the end of the last reply
+        assert conversation.tokens_read == read + len(tokenizer.encode(reply))
+    assert conversation.past.length == len(model.prompt_ids(conversation.messages[:-1])) + len(
+        tokenizer.encode(conversation.messages[-1].content)
+    )
+
+
+def test_a_conversation_with_a_cache_equals_reading_everything_anew(runs: dict[str, RunFolder]):
+    model = open_chat(str(runs["chat"].path))
+    conversation, settings = model.conversation(), {"do_sample": True, "temperature": 3.0}
+    sampled = model.conversation(seed=5, **settings)
+    for question in [*QUESTIONS, "what color is hello?", "snow", *QUESTIONS]:
+        reply = "".join(conversation.reply(question))
+        assert reply.strip() == model.replies([conversation.messages[:-1]], lambda count: None)[0].text
+        "".join(sampled.reply(question))
+    assert len({each.content for each in sampled.messages[1::2]}) > 3
+
+
+def test_undo_restores_the_state_before_a_message(runs: dict[str, RunFolder]):
+    model = open_chat(str(runs["chat"].path))
+    conversation = model.conversation()
+    "".join(conversation.reply("hello"))
+    before = conversation.past
+    for question in ("what color is snow?", "what color is coal?"):
+        "".join(conversation.reply(question))
+    conversation.undo()
+    conversation.undo()
+    assert conversation.past is before
+    assert [each.content for each in conversation.messages] == ["hello", "hi there."]
+    assert "".join(conversation.reply("what color is coal?")) == "coal is black."
+    with pytest.raises(UserError, match="no message yet"):
+        model.conversation().undo()
+
+
+def test_an_interrupted_reply_is_a_part_of_the_dialogue(runs: dict[str, RunFolder]):
+    model = open_chat(str(runs["chat"].path))
+    conversation = model.conversation()
+    chunks = conversation.reply("what color is snow?")
+    assert next(chunks) == "snow"
+    chunks.close()
+    assert conversation.messages[-1] == Message("assistant", "snow")
+    assert "".join(conversation.reply("what color is coal?")) == "coal is black."
+
+
+def test_a_full_context_loses_the_oldest_whole_exchanges(dialogues: Path, tmp_path: Path):
+    run = train_recipe(small(dialogues, "chat", **{"target.max_tokens": 40}), tmp_path / "short")
+    conversation = open_chat(str(run.path)).conversation(max_new_tokens=6)
+    notices = []
+    for _ in range(4):
+        "".join(conversation.reply("what color is snow?"))
+        notices += [each for each in conversation.notices if "left out" in each]
+        assert conversation.past.length <= 40
+    assert notices
+    assert "the oldest 2 messages were left out" in notices[0]
+    with pytest.raises(UserError, match="Send a shorter one"):
+        "".join(conversation.reply("snow " * 60))
+    assert conversation.messages[-1].role == "assistant"
+
+
+def test_the_explorer_gets_the_alternatives_and_the_attention_of_a_token(runs: dict[str, RunFolder]):
+    model = open_chat(str(runs["chat"].path))
+    conversation = model.conversation()
+    "".join(conversation.reply("what color is coal?"))
+    choice = choice_of(model, conversation.history, 2, count=3)
+    assert choice.token == "black"
+    assert choice.alternatives[0] == ("black", pytest.approx(choice.probability))
+    assert len(choice.alternatives) == 3
+    assert sum(weight for _, weight in choice.attention) == pytest.approx(1, abs=1e-5)
+    assert [token for token, _ in choice.attention][-2:] == ["coal", "is"]
+    with pytest.raises(UserError, match="no token 9"):
+        choice_of(model, conversation.history, 9)
+
+
+def test_the_nearest_training_reply_shows_what_is_memorized(runs: dict[str, RunFolder]):
+    replies = training_replies(str(runs["chat"].path))
+    assert sorted(replies) == sorted(QUESTIONS.values())
+    assert nearest_reply("coal is black.", replies).distance == 0
+    near = nearest_reply("coal is blank.", replies)
+    assert near.text == "coal is black."
+    assert near.distance == pytest.approx(1 / 14)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_explorer_shows_it(runs: dict[str, RunFolder], name: str, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "explorer"))
+    from tiny_workspace import Client, make_app, required_fields
+
+    client = Client(make_app(Workspace.open([str(runs[name].path)])))
+    (described,) = client.send("GET", "/api/runs").json()["runs"]
+    assert described["task"] == name
+    answers = {}
+    for route, each in ROUTES.items():
+        more = {"text": "hello", "target": "hi there.", "parts": ["surprisal"], "texts": ["hello"], "step": 75}
+        fields = required_fields(route) | {
+            field: value for field, value in more.items() if field in each.request_model.model_fields
+        }
+        answers[route] = client.post(route, run="r1", **fields)
+        assert answers[route].status_code < 500, route
+    shown = ["attention/layers", "attention/head", "architecture/blocks", "runs/metrics", "predict", "mistakes/splits"]
+    shown += ["compare/sides"] if "compare" in described["views"] else []
+    for route in shown:
+        assert answers[route].status_code == 200, (route, answers[route].text)
+    (prediction,) = answers["predict"].json()["predictions"]
+    assert prediction["outputs"][0]["text"] == "hi there."
+
+
+def test_an_exported_chat_generates_the_same_in_transformers(runs: dict[str, RunFolder], tmp_path: Path):
+    transformers = pytest.importorskip("transformers")
+    out = tmp_path / "hf"
+    assert command(["export", str(runs["chat"].path), "--to", "hf", "--out", str(out)]) == 0
+    model = load(runs["chat"].path)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(out)
+    import torch
+
+    ids = torch.tensor([model.encode("what color is coal?")])
+    generated = theirs.generate(ids, do_sample=False, max_new_tokens=12)[0, ids.size(1) :].tolist()
+    assert model.tokenizers.target.decode(generated) == "coal is black."
+
+
+def test_a_chat_is_fine_tuned_from_a_run_of_write(tmp_path: Path, dialogues: Path):
+    book = tmp_path / "book.txt"
+    book.write_text("snow is white. coal is black. hi there.\n" * 60, encoding="utf-8")
+    text = {"target.tokenizer.kind": "words", "target.max_tokens": 48, "decoder.heads": 2}
+    base = train_recipe(tiny_recipe(book, "write", **text), tmp_path / "base")
+    tuned = small(
+        dialogues, "chat", pretrained=str(base.path), **{"decoder.width": 16, "decoder.depth": 1, "training.steps": 8}
+    )
+    assert tuned.template.kind == "plain"
+    assert tuned.target == base.recipe().target
+    first = train_recipe(tuned, tmp_path / "tuned")
+    assert load(first.path).tokenizers.target.fingerprint == load(base.path).tokenizers.target.fingerprint
+
+
+def test_a_chat_is_continued_from_a_chat(runs: dict[str, RunFolder], tmp_path: Path, dialogues: Path):
+    changes = {"pretrained": str(runs["chat"].path), "training.steps": 1, "training.learning_rate": 1e-9}
+    keep = {"training.evaluate_every": 1}
+    same = {"decoder.width": 32, "decoder.depth": 2, "decoder.dropout": 0.0}
+    tuned = train_recipe(small(dialogues, "chat", **changes, **keep, **same), tmp_path / "tuned")
+    assert load(tuned.path)("what color is coal?").text == "coal is black."  # the weights are those of the first run
+
+
+def test_other_runs_have_no_conversation(tmp_path: Path, dialogues: Path):
+    book = tmp_path / "book.txt"
+    book.write_text("the cat sat on the mat.\n" * 60, encoding="utf-8")
+    run = train_recipe(tiny_recipe(book, "write", **{"target.max_tokens": 16}), tmp_path / "write")
+    with pytest.raises(UserError, match="has no conversation"):
+        open_chat(str(run.path))
