@@ -11,7 +11,7 @@ from torch.nn import functional
 from seq2see.acceleration.ctc import NativeCTCLoss
 from seq2see.acceleration.swaps import Conditions, accelerated
 from seq2see.core.batch import Sequences
-from seq2see.layers.ctc import BLANK, CTCHead, CTCLoss, frames_needed, may_skip, blank_states
+from seq2see.layers.ctc import BLANK, CTCHead, CTCLoss, blank_states, frames_needed, may_skip
 
 TOKENS = 5
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from seq2see.core.batch import INPUT_ONLY, Images, Sequences
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
-from seq2see.layers.ctc import BLANK, IMPOSSIBLE, frames_needed, may_skip, blank_states
+from seq2see.layers.ctc import BLANK, IMPOSSIBLE, blank_states, frames_needed, may_skip
 
 Scores = NDArray[np.float32]
 """(frame, token): log-probabilities."""
@@ -150,9 +150,8 @@ class CTCPrefixModel:
         before = scores.new_zeros(rows, 1)
         blank_scores = torch.cat([before, scores[..., BLANK].cumsum(1).clamp(min=IMPOSSIBLE)], dim=1)
         last = torch.full((rows,), BOS, device=scores.device)
-        return CTCPrefixState(
-            scores, encoded.lengths, torch.full_like(blank_scores, IMPOSSIBLE), blank_scores, last, scores.new_zeros(rows)
-        )
+        in_label = torch.full_like(blank_scores, IMPOSSIBLE)
+        return CTCPrefixState(scores, encoded.lengths, in_label, blank_scores, last, scores.new_zeros(rows))
 
     def step(
         self, tokens: Int[Tensor, "row new"], state: CTCPrefixState
