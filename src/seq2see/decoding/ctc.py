@@ -40,7 +40,7 @@ class TimedToken:
 
 
 def best_path(scores: Scores) -> list[TimedToken]:
-    """Greedy decoding: the most probable token of each frame, repeats merged, without the blank (Graves 2006, eq. 4)."""
+    """Greedy decoding: the best token of each frame, repeats merged, without the blank (Graves et al. 2006, eq. 4)."""
     tokens = scores.argmax(1)
     found, start = [], 0
     for token, run in groupby(tokens.tolist()):

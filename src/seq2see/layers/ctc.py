@@ -1,8 +1,8 @@
 """Connectionist temporal classification (CTC; Graves et al. 2006): the probability of labels without their times.
 
 A path has one token or a blank for every frame. Its labels are read by merging repeats and removing each blank: with
-the blank as "-", the path a a - a b - has the labels a a b. The probability of the labels is the sum over all paths that
-have them (eq. 3), and the probability of a path is the product over its frames. The sum is computed by the forward
+the blank as "-", the path a a - a b - has the labels a a b. The probability of the labels is the sum over all paths
+that have them (eq. 3), and the probability of a path is the product over its frames. The sum is computed by the forward
 recursion over a lattice, whose states are the labels with a blank before, between and after them (section 4.1).
 """
 
