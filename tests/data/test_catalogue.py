@@ -19,6 +19,7 @@ from seq2see.core.settings import read_tree
 from seq2see.data.catalogue import catalogue, corpus_files, download
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.catalogue.corpus_files import check, get_corpus, list_corpora
+from seq2see.data.catalogue.dialogue_corpora import DIALOGUE_READERS
 from seq2see.data.catalogue.entries import CATALOGUE, SOUND_CORPORA
 from seq2see.data.examples import Example
 
@@ -377,11 +378,12 @@ def test_the_settings_survive_a_tree_without_the_languages():
 
 
 def test_the_table_is_complete():
-    readers = [catalogue.PAIR_READERS, catalogue.TEXT_READERS, catalogue.IMAGE_READERS, SOUND_CORPORA]
+    tables = [catalogue.PAIR_READERS, catalogue.TEXT_READERS, catalogue.IMAGE_READERS]
+    readers = [*tables, SOUND_CORPORA, DIALOGUE_READERS]
     assert sorted(CATALOGUE) == sorted(name for table in readers for name in table)
     for name, entry in CATALOGUE.items():
         assert entry.name == name
-        assert len(entry.columns) >= 2 or entry.columns == ("text",)
+        assert len(entry.columns) >= 2 or entry.columns in (("text",), ("dialogue",))
         assert all(re.fullmatch("[0-9a-f]{64}", file.content_sha256) and file.size > 0 for file in entry.files)
         for file in (*entry.files, *entry.published):
             assert not file.url or file.url.startswith("https://")

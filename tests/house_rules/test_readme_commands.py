@@ -198,6 +198,7 @@ def test_the_readme_from_its_first_command_to_its_last(workspace, capsys):
         assert run(arguments) == 0, f"{shlex.join(arguments)}\n{capsys.readouterr().err}"
     made = sorted(path.name for path in (workspace / "runs").iterdir())
     assert made == [
+        "chat",
         "classify-image",
         "classify-text",
         "fill",

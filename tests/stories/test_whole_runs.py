@@ -105,9 +105,17 @@ def drawn(pairs: Path, folder: Path) -> tuple[None, str]:
     return None, str(folder / "video.gif")
 
 
+def talked(pairs: Path, folder: Path) -> tuple[Path, str]:
+    """Dialogues of two messages: each pair is a question and its answer."""
+    rows = [line.split("\t") for line in pairs.read_text(encoding="utf-8").splitlines()]
+    path = folder / "talk.txt"
+    path.write_text("\n\n".join(f"{question}\n{answer}" for question, answer in rows), encoding="utf-8")
+    return path, "红猫"
+
+
 DATA = {
     "series": numbered, "masked-tokens": running_text, "masked-tokens-nsp": running_text, "label": labeled,
-    "tags": tagged, "image-label": photos, "image": described, "video": drawn,
+    "dialogue": talked, "tags": tagged, "image-label": photos, "image": described, "video": drawn,
 }  # fmt: skip
 """The training data and an input for each kind of target, or of source; all others have pairs."""
 
@@ -132,6 +140,8 @@ def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path
         changes |= {"corpus.size": 50}
     if isinstance(source, ImageSource) and target == "text":
         target = source.kind
+    if name.startswith("chat"):
+        target = "dialogue"
     data, text = DATA.get(target, lambda pairs, folder: (pairs, "红猫"))(pairs, tmp_path)
     finished = train_recipe(tiny_recipe(data, base=name, **changes), tmp_path / name)
     assert finished.finished

@@ -1,8 +1,8 @@
 """Dual encoder: a vector for a history and a vector for a reply, such that fitting ones have a high dot product.
 
-One encoder reads both; they differ in the tokens of the roles, and in a projection for each side. The score of a reply
-does not depend on the other replies, so the vectors of all candidates are computed once (Henderson et al. 2017; compare
-`embedding_model.py`).
+One encoder and one projection serve both sides, which differ in the tokens of the roles only. So a history and a reply
+with the same words are similar from the first step on, as in tf-idf. The score of a reply does not depend on the other
+replies, so the vectors of all candidates are computed once (Henderson et al. 2017; compare `embedding_model.py`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class DualEncoder(EncoderModel):
 
     def __init__(self, source: nn.Module, encoder: nn.Module, width: int):
         super().__init__(source, encoder, SimilarityHead())
-        self.history_proj, self.reply_proj = nn.Linear(width, width), nn.Linear(width, width)
+        self.proj = nn.Linear(width, width)
 
     def forward(self, batch: Batch) -> Float[Tensor, "row candidate"]:
         """The score of each reply of the batch for each history; without replies, of each history for itself."""
@@ -56,8 +56,8 @@ class DualEncoder(EncoderModel):
 
     def history_vectors(self, source: Sequences) -> Float[Tensor, "row width"]:
         """A vector of length 1 for each history."""
-        return functional.normalize(self.history_proj(self.pooled(source)), dim=-1)
+        return functional.normalize(self.proj(self.pooled(source)), dim=-1)
 
     def reply_vectors(self, replies: Sequences) -> Float[Tensor, "row width"]:
         """A vector of length 1 for each reply."""
-        return functional.normalize(self.reply_proj(self.pooled(replies)), dim=-1)
+        return functional.normalize(self.proj(self.pooled(replies)), dim=-1)

@@ -87,7 +87,7 @@ def chat_daily_zh() -> ChatRecipe:
 
 def chat_chitchat() -> ChatRecipe:
     """A GPT on chit-chat of strangers (the chitchat dataset); for a GPU."""
-    changes = {"decoder.width": 384, "decoder.heads": 6, "decoder.depth": 6, "training.steps": 6000}
+    changes = {"decoder.width": 384, "decoder.heads": 8, "decoder.depth": 6, "training.steps": 6000}
     return _real_dialogues("chat-chitchat", CatalogueDialogues(name="chitchat")).with_(**changes)
 
 
