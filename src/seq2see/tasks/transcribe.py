@@ -109,7 +109,7 @@ class Transcribe(GenerativeTask):
     input_kind: ClassVar[str] = "sound"
     input_name: ClassVar[str] = "the name of a sound file"
     reads_files: ClassVar[bool] = True
-    views: ClassVar[tuple[str, ...]] = ("runs", "mistakes", "architecture")
+    views: ClassVar[tuple[str, ...]] = ("runs", "speech", "mistakes", "architecture")
     fixed_order: ClassVar[str] = "The frames of a recording cannot be reordered."
     comparison: ClassVar[Comparison] = "scores"
 

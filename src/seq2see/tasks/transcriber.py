@@ -162,6 +162,10 @@ class Transcriber(Model):
         times = self.output().align(source, self.tokenizers.target.encode(text))
         return self.letters(times, len(inputs.features))
 
+    def frame_scores(self, sound: Any) -> NDArray[np.float32] | None:
+        """(vector, token): the log-probabilities of CTC for a recording, <pad> is the blank; None without CTC."""
+        return self.output().frame_scores(to_sequences([self.encode_sound(sound).features]).to(self.device))
+
     @torch.inference_mode()
     def score(self, source: Any, target: str) -> float:
         """The log-probability of a given transcript."""
