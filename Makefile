@@ -77,6 +77,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/decode_cpu.py
 	$(BIN)/python benchmarks/train_cpu.py
 	$(BIN)/python benchmarks/stream.py
+	$(BIN)/python benchmarks/sound.py
 
 # Needs Chromium. RUNS="runs/a runs/b" shows these runs; by default, tiny models are trained.
 screenshots: .venv/.dev

@@ -127,3 +127,13 @@ def test_the_ablation_of_decoding_has_a_column_for_each_cell(ablation, monkeypat
         f"Llama, {precision}, {cell}" for precision in ("float32", "int8") for cell in ("1 x greedy", "2 x beam 4")
     }
     assert len(part["columns"]) == 1 + 8 + 1
+
+
+def test_the_speed_of_sound_is_measured(monkeypatch):
+    import sound
+
+    for name, value in {"COUNT": 3, "SECONDS": 0.2, "REPEATS": 1}.items():
+        monkeypatch.setattr(sound, name, value)
+    rows = {row["name"]: row for row in sound.measure()}
+    assert rows.keys() == sound.cases().keys()
+    assert all(row["real_time"] > 0 and len(row["all"]) == 1 for row in rows.values())

@@ -31,9 +31,11 @@ from seq2see.core.errors import UserError
 
 WINDOW_SECONDS, HOP_SECONDS = 0.025, 0.01
 """The length of a frame, and the time from one frame to the next."""
+SUBSAMPLING = 4
+"""Frames for each vector of the encoder: two convolutions of stride 2 come first."""
 FLOOR = 1e-6
 """ε: the floor of the power relative to the loudest band, -60 dB."""
-SILENCE = 1e-10
+SILENCE = 1e-14
 """The floor of the power of a recording of digital silence."""
 WARP_BOUNDARY = 0.3
 """The frequency up to which a tract warp is linear, as a share of the sampling rate (4.8 of 16 kHz in the paper)."""

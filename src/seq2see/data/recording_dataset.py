@@ -16,14 +16,12 @@ from torch import Tensor
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.seeds import generator
 from seq2see.data.buckets import IntArray, padded_width
-from seq2see.data.log_mel import LogMel
+from seq2see.data.log_mel import SUBSAMPLING, LogMel
 from seq2see.data.pair_dataset import MAX_SHOWN, EncodedTexts, decoder_inputs_and_labels
 from seq2see.data.recordings import RecordingExamples
 from seq2see.data.sound_augmentation import SoundAugmentation, augmented_features, masked
 from seq2see.data.tokenizers.tokenizer import EOS, Tokenizer
 
-SUBSAMPLING = 4
-"""Frames for each vector of the encoder: two convolutions of stride 2 come first."""
 MAX_TOKENS = 10_000
 """No text of a recording is cut: this is more than an hour of speech has."""
 

@@ -32,7 +32,7 @@ class SoundAugmentation(Settings):
     time_masks: int = Field(0, ge=0, le=20)
     """SpecAugment: the number of masked spans of time per recording."""
     time_mask_seconds: float = Field(0.2, gt=0)
-    """SpecAugment: the longest masked span; at most a fifth of the recording."""
+    """SpecAugment: the longest masked span in seconds; at most a fifth of the recording."""
     frequency_masks: int = Field(0, ge=0, le=20)
     """SpecAugment: the number of masked ranges of bands per recording."""
     frequency_mask_bands: int = Field(8, ge=1)

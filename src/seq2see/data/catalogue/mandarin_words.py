@@ -37,23 +37,18 @@ class MandarinWords(Settings):
     """Spoken Mandarin words of the catalogue's audio-cmn, with toned pinyin; test words are not trained on."""
 
     kind: Literal["mandarin-words"] = "mandarin-words"
-    syllables: bool = True
-    """Whether the single syllables, which another speaker recorded, are trained on as well."""
 
     def recordings(self, rate: int) -> tuple[dict[str, RecordingExamples], list[DataReport]]:
         """Train, valid and test at this sampling rate, and the data report."""
         require_packages("audio", "soundfile", "pypinyin")
         report = DataReport(unit="recordings")
-        words, *others = [
-            read_archive(path, rate, report) for path in get_corpus("audio-cmn").paths[: 1 + self.syllables]
-        ]
+        words, syllables = (read_archive(path, rate, report) for path in get_corpus("audio-cmn").paths)
         report.raise_for_errors(ErrorPolicy("skip"))
         rows = split_groups(range(len(words)), words.texts, ["test", "valid"])
         splits = {name: words.select(rows[name]) for name in ("train", "valid", "test")}
-        for other in others:  # a word of one syllable may be pronounced as one of these
-            held_out = {*splits["valid"].texts, *splits["test"].texts}
-            kept = [index for index, text in enumerate(other.texts) if text not in held_out]
-            splits["train"] = concatenate([splits["train"], other.select(kept)])
+        held_out = {*splits["valid"].texts, *splits["test"].texts}  # some words have one syllable
+        kept = [index for index, text in enumerate(syllables.texts) if text not in held_out]
+        splits["train"] = concatenate([splits["train"], syllables.select(kept)])
         return splits, [report]
 
 

@@ -33,6 +33,8 @@ RATES = (4_000, 384_000)
 """The lowest and highest supported sampling rate."""
 MIN_SECONDS = 0.025
 """A recording must have at least one frame."""
+MAX_PEAK = 8.0
+"""Floating-point samples may exceed 1 a little (by 18 dB), and are then clipped."""
 SILENT_PEAK = 1e-4
 """A recording whose largest deviation from its mean is smaller (-80 dB) is silent."""
 CLIPPED, CLIPPED_SHARE = 0.999, 1e-3
@@ -44,10 +46,9 @@ BLOCK = 1 << 16
 """Moments decoded at a time."""
 
 FORMAT_MAGIC_BYTES: dict[bytes, str] = {
-    b"RIFF": "WAV", b"fLaC": "FLAC", b"OggS": "Ogg", b"ID3": "MP3", b"\xff\xfb": "MP3", b"\xff\xf3": "MP3",
-    b"\xff\xf2": "MP3", b"\xff\xfa": "MP3",
+    b"RIFF": "WAV", b"fLaC": "FLAC", b"OggS": "Ogg", b"ID3": "MP3",
 }  # fmt: skip
-"""The first bytes of the supported formats."""
+"""The first bytes of the supported formats; an MP3 may also begin with a frame of sound."""
 SUFFIX_FORMATS: dict[str, str] = {
     ".wav": "WAV", ".wave": "WAV", ".flac": "FLAC", ".ogg": "Ogg", ".oga": "Ogg", ".opus": "Ogg", ".mp3": "MP3",
 }  # fmt: skip
@@ -143,8 +144,10 @@ def detect_format(content: bytes, location: str) -> str:
     if not content:
         raise SoundError("corrupt recording", "The file is empty.", location)
     found = next((form for magic, form in FORMAT_MAGIC_BYTES.items() if content.startswith(magic)), "")
-    if found:
-        return found
+    # A frame begins with eleven ones; two of the bits after them are the version, and 01 is layer III.
+    is_frame = len(content) > 1 and content[0] == 0xFF and content[1] & 0xE6 == 0xE2
+    if found or is_frame:
+        return found or "MP3"
     name = next((name for magic, name in OTHER_FORMATS.items() if content.startswith(magic)), "")
     if content[4:8] == b"ftyp":
         name = "an MP4 or M4A file"
@@ -195,11 +198,13 @@ def _checked(channels: NDArray[np.float32], file_rate: int, form: str, rate: int
         raise SoundError("recording too short", message, location)
     if not np.isfinite(channels).all():
         raise SoundError("corrupt recording", "Some samples are not numbers (NaN or infinite).", location)
+    peak = float(np.abs(channels).max())
+    if peak > MAX_PEAK:
+        raise SoundError("corrupt recording", f"Its largest sample is {peak:,.3g} instead of at most 1.", location)
     issues = []
     if channels.shape[1] > 1:
         issues.append("several channels")
     mono = channels.mean(axis=1)
-    peak = float(np.abs(channels).max())
     deviation = float(np.abs(mono - mono.mean()).max())
     if deviation < SILENT_PEAK:
         same = np.abs(channels - channels.mean(axis=0)).max() >= SILENT_PEAK

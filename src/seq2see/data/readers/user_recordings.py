@@ -32,7 +32,7 @@ from pydantic import Field
 from seq2see.core.errors import UserError, missing_file
 from seq2see.core.settings import Settings
 from seq2see.data.hold_out import check_hold_out, split_groups
-from seq2see.data.log_mel import HOP_SECONDS
+from seq2see.data.log_mel import HOP_SECONDS, SUBSAMPLING
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy, Location
 from seq2see.data.readers.image_files import parallel_map, total_memory
 from seq2see.data.readers.image_sets import SPLIT_FOLDERS, is_folder
@@ -59,8 +59,6 @@ SPEAKER_COLUMNS = tuple((path, "speaker") for path in PATH_COLUMNS)
 FINAL_NUMBER = re.compile(r"(?<=\S)[ _-]*(?:\(\d+\)|(?<=[ _-])\d+)$")
 """The number at the end of a file name: `yes_2`, `yes 2`, `yes (2)`, but not the whole of `7`, nor `7` of `mp7`."""
 SOUND_SUFFIXES = SUFFIX_FORMATS.keys() | UNSUPPORTED_SUFFIXES
-SUBSAMPLING = 4
-"""Frames for each vector of the encoder."""
 
 ISSUE_MESSAGES = {
     "several channels": "It has {channels} channels.",
@@ -81,7 +79,7 @@ class UserRecordings(Settings):
     valid: tuple[str, ...] = ()
     """Validation recordings; by default some of the training recordings are held out."""
     test: tuple[str, ...] = ()
-    """Test recordings; by default some of the training recordings are held out, of speakers without others if known."""
+    """Test recordings; by default some of the training recordings are held out: whole speakers, if they are known."""
     on_error: Literal["error", "skip"] = "skip"
     """What happens at a recording that cannot be used: stop with an error, or skip and count it."""
     max_errors: int = Field(100, ge=0)
