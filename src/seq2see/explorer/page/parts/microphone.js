@@ -5,7 +5,7 @@
  *   await microphone.stop();                                       after the last chunk
  *   const bytes = wavFile(samples, microphone.rate);
  *
- * Browsers offer a microphone only to pages of a secure context: https, localhost or 127.0.0.1, but not another address of
+ * Browsers offer a microphone only to pages of a secure context: encrypted ones, localhost or 127.0.0.1, but not another address of
  * the local network. A `MicrophoneError` has the key of its text.
  */
 

@@ -38,7 +38,8 @@ const ROWS = {
     exists: ({ letters }) => letters?.length },
   reference: { height: ({ levels }) => LETTER_LINE * (Math.max(...levels.reference, 0) + 1), paint: paintLetters("reference"),
     exists: ({ reference }) => reference?.length },
-  probabilities: { height: () => 110, paint: paintProbabilities, exists: ({ letters, probabilities }) => probabilities ?? letters?.length },
+  probabilities: { height: () => 110, paint: paintProbabilities,
+    exists: ({ letters, probabilities }) => probabilities ?? letters?.length },
   attention: { height: ({ queries }) => queries.length * attentionCell(queries.length), paint: paintAttention,
     exists: ({ attention }) => attention },
 };
@@ -268,7 +269,8 @@ function paintSpectrogram(context, row, layout, colors) {
   const flipped = new Float32Array(values.length); // high frequencies at the top
   for (let frame = 0; frame < frames; frame += 1)
     for (let band = 0; band < bands; band += 1) flipped[(bands - 1 - band) * frames + frame] = values[frame * bands + band];
-  paintImage(context, row, layout, { values: flipped, rows: bands, columns: frames, min: -0.8, max: robustMax(values), steps: sound.frame });
+  const range = { min: -0.5, max: robustMax(values) };
+  paintImage(context, row, layout, { values: flipped, rows: bands, columns: frames, ...range, steps: sound.frame });
   let previous = Infinity;
   for (const frequency of FREQUENCIES) {
     const band = bandOf(sound.frequencies, frequency);
@@ -358,13 +360,15 @@ function readoutOf(sound, time, t) {
   const parts = [`${time.toFixed(2)} s`];
   const letter = sound.letters.find(({ start, end }) => start <= time && time < end);
   if (letter) parts.push(`“${letter.text}” ${formatPercent(letter.probability)}`);
-  const column = ({ shape }, axis) => Math.min(Math.max(Math.round((time - sound.vector.first) / sound.vector.step), 0), shape[axis] - 1);
+  const nearest = () => Math.round((time - sound.vector.first) / sound.vector.step);
+  const column = ({ shape }, axis) => Math.min(Math.max(nearest(), 0), shape[axis] - 1);
   if (sound.probabilities) {
     const { shape: [, tokens], values } = sound.probabilities;
     const start = column(sound.probabilities, 0) * tokens;
-    const best = Array.from({ length: tokens }, (_, token) => [values[start + token], token]).sort(([one], [other]) => other - one);
-    const named = best.slice(0, 2).map(([value, token]) => `${token === BLANK ? t("blank") : sound.vocabulary[token]} ${formatPercent(value)}`);
-    parts.push(`CTC: ${named.join(", ")}`);
+    const pairs = Array.from({ length: tokens }, (_, token) => [values[start + token], token]);
+    const best = pairs.sort(([one], [other]) => other - one).slice(0, 2);
+    const nameOf = (token) => (token === BLANK ? t("blank") : sound.vocabulary[token]);
+    parts.push(`CTC: ${best.map(([value, token]) => `${nameOf(token)} ${formatPercent(value)}`).join(", ")}`);
   }
   if (sound.attention) {
     const { shape: [rows, columns], values } = sound.attention;

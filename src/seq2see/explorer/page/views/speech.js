@@ -100,7 +100,8 @@ class SpeechView {
     const strip = tokenStrip({ name: app.t("letters"), tokens,
       onPoint: (index) => this.figure.playing || this.figure.moveTo(index < 0 ? this.figure.sought : middle(letters[index])),
       onPick: (index) => this.play(letters[index].start, letters[index].end) });
-    fill(this.strip, ...(letters.length ? [make("h2", {}, app.t("letters")), make("p", { class: "note" }, app.t("strip_help")), strip] : []));
+    const help = make("p", { class: "note" }, app.t("strip_help"));
+    fill(this.strip, ...(letters.length ? [make("h2", {}, app.t("letters")), help, strip] : []));
   }
 
   addDownloads() {

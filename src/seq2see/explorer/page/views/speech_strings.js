@@ -27,7 +27,7 @@ export const strings = {
     row_attention: "attention of each letter over the sound",
     blank: "blank",
     attends: "attention: {text} {weight}",
-    letters: "letters",
+    letters: "Letters",
     letter: "letter",
     start: "start (s)",
     end: "end (s)",
@@ -42,7 +42,7 @@ export const strings = {
     not_live: "This decoder needs the whole recording: its letters appear when you stop.",
     saved: "A saved page shows stored recordings; the microphone and your own files need `seq2see explore`.",
     file_too_large: "A sound file is limited to 10 MB.",
-    not_secure: "The browser offers the microphone only to secure pages. Open the page at http://127.0.0.1 or http://localhost; from " +
+    not_secure: "The browser offers the microphone only to secure pages. Open the page at 127.0.0.1 or localhost; from " +
       "another machine, use an SSH tunnel with the same port.",
     microphone_refused: "The microphone was refused. Allow it for this page in the address bar of the browser, then record again.",
     no_microphone: "There is no microphone. Connect one, or upload a WAV file.",
@@ -87,7 +87,7 @@ export const strings = {
     not_live: "这种解码器需要整段录音：停止之后才出现字母。",
     saved: "保存的页面只显示已存下的录音；麦克风和自己的文件需要 `seq2see explore`。",
     file_too_large: "声音文件不能超过 10 MB。",
-    not_secure: "浏览器只允许安全的页面使用麦克风。请用 http://127.0.0.1 或 http://localhost 打开；从另一台机器访问时，请用端口号相同的 SSH 隧道。",
+    not_secure: "浏览器只允许安全的页面使用麦克风。请用 127.0.0.1 或 localhost 打开；从另一台机器访问时，请用端口号相同的 SSH 隧道。",
     microphone_refused: "麦克风没有得到许可。请在浏览器的地址栏里允许这个页面使用，然后再录一次。",
     no_microphone: "没有麦克风。请接上一个，或上传 WAV 文件。",
     microphone_failed: "无法打开麦克风：也许另一个程序正在使用它。",
