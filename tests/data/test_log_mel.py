@@ -128,6 +128,8 @@ def test_a_warp_moves_frequencies_and_keeps_both_ends():
     frequencies = np.array([0.0, 1000.0, 2000.0, 3000.0, 4000.0])
     # Linear up to 0.3 * 8000 / 1.2 = 2000 Hz, which becomes 2400 Hz; from there to the fixed point at 4000 Hz.
     np.testing.assert_allclose(warped(frequencies, 1.2, 8000), [0, 1200, 2400, 3200, 4000])
+    # Linear up to 0.3 * 8000 = 2400 Hz, which becomes 1920 Hz.
+    np.testing.assert_allclose(warped(frequencies, 0.8, 8000), [0, 800, 1600, 2700, 4000])
     np.testing.assert_allclose(warped(frequencies, 1.0, 8000), frequencies)
     shifted = warped(np.linspace(0, 4000, 101), 0.8, 8000)
     assert (np.diff(shifted) > 0).all()

@@ -11,10 +11,11 @@ from sound_stubs import RATE, noise, wav
 
 from catalogue_stubs import stub_catalogue
 from seq2see.core.errors import UserError
+from seq2see.data import hold_out
 from seq2see.data.catalogue import mandarin_words
 from seq2see.data.catalogue.mandarin_words import MandarinWords
 
-HOMOPHONES = ("事实", "时事", "适时", "实施")
+HOMOPHONES = ("公式", "公事", "攻势", "工事", "权力", "权利", "形式", "形势")
 WORDS = (*"人大小山水火木土金天地你我他上下左右中国好书月日年", "你好", "老虎", "西安", *HOMOPHONES)
 SKIPPED = ("一下儿", "从_到_", "abc")
 
@@ -51,7 +52,8 @@ def test_the_pronunciation_has_the_tones_of_connected_speech(word, spoken):
     assert mandarin_words.pronunciation(word) == spoken
 
 
-def test_words_of_one_pronunciation_are_in_one_split_and_syllables_in_training(corpus):
+def test_words_of_one_pronunciation_are_in_one_split_and_syllables_in_training(corpus, monkeypatch):
+    monkeypatch.setattr(hold_out, "HELD_OUT", 0.3)
     splits, [report] = corpus.recordings(RATE)
     assert report.read == len(WORDS) + len(SKIPPED) + 10 == report.kept + report.skipped + report.rejected
     assert (report.skipped, report.rejected) == (4, 0)
@@ -59,6 +61,7 @@ def test_words_of_one_pronunciation_are_in_one_split_and_syllables_in_training(c
     assert not texts["train"] & (texts["valid"] | texts["test"])
     assert not texts["valid"] & texts["test"]
     assert all(texts.values())
+    assert any(text.startswith(("gong1", "quan2", "xing2")) for text in texts["test"] | texts["valid"])
     assert {"ma1", "lv4"} <= texts["train"]
     assert "ren2" in texts["train"] | texts["valid"] | texts["test"]
     assert set(splits["train"].speakers) == {"Yue Tan", "Chen Wang"}

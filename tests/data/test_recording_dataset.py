@@ -68,6 +68,14 @@ def test_augmentation_depends_on_seed_epoch_and_index_alone(settings):
     assert torch.equal(plain.values, dataset().batch(np.arange(4)).source.values)
 
 
+def test_two_equal_recordings_are_augmented_differently():
+    examples = RecordingExamples(StoredSamples.of([noise(0.4)] * 2), RATE, ("a", "a"), ("1", "2"))
+    for settings in ({"noise_db": 5.0}, {"time_masks": 3}, {"tract": 0.3}):
+        data = RecordingDataset(examples, LOG_MEL, train_tokenizer(Characters(), ["a"]), SoundAugmentation(**settings))
+        first, second = data.batch(np.arange(2), epoch=0).source.values
+        assert not torch.equal(first, second)
+
+
 def test_no_augmented_recording_is_longer_than_its_bucket():
     data = dataset(SoundAugmentation(speed=0.2))
     for epoch in range(20):

@@ -53,6 +53,14 @@ def test_the_fingerprint_depends_on_samples_texts_and_order(samples):
     assert louder.fingerprint != whole.fingerprint
 
 
+def test_the_fingerprint_of_rendered_recordings_depends_on_their_settings_and_numbers():
+    def fingerprint(description: str, order: list[int]) -> str:
+        samples = RenderedSamples.of(lambda number: SAMPLES[0], [3, 3], description)
+        return samples.select(np.array(order)).fingerprint
+
+    assert len({fingerprint("a", [0, 1]), fingerprint("a", [1, 0]), fingerprint("b", [0, 1])}) == 3
+
+
 def test_different_numbers_of_texts_and_recordings_are_an_error():
     with pytest.raises(ValueError, match="differ in number"):
         RecordingExamples(STORED, 10, ("ab", "c"), ("1", "2", "3"))

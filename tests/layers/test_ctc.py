@@ -98,7 +98,7 @@ def test_labels_with_too_few_frames_have_no_loss_and_no_gradient(loss):
     values = loss(logits.log_softmax(-1), torch.tensor([3, 3]), Sequences.of([[2, 2, 2], [2, 3, 4]]))
     assert values[0] == 0
     assert values[1] > 0
-    gradient, = torch.autograd.grad(values.sum(), logits)
+    (gradient,) = torch.autograd.grad(values.sum(), logits)
     assert gradient[0].abs().sum() == 0
     assert gradient.isfinite().all()
 

@@ -22,6 +22,7 @@ from seq2see.cli.predict import predict
 from seq2see.cli.recipes import diff, recipes, show
 from seq2see.cli.runs import runs
 from seq2see.cli.train import train
+from seq2see.cli.transcribe import transcribe
 from seq2see.cli.words import analogy, contexts, neighbors
 from seq2see.core.errors import UserError, unknown_name
 
@@ -52,6 +53,7 @@ app = typer.Typer(
 app.command("train")(train)
 app.command("eval")(evaluate)
 app.command("predict")(predict)
+app.command("transcribe")(transcribe)
 app.command("explore")(explore)
 app.command("embed")(embed)
 app.command("export")(export)

@@ -70,7 +70,7 @@ def prefix_search(scores: Scores, width: int) -> list[tuple[tuple[int, ...], flo
             for token in tokens:
                 _add(sums[*prefix, token], 1, (blank if token == last else total) + frame[token])
         possible = [prefix for prefix, both in sums.items() if max(both) > impossible]
-        best = sorted(possible, key=lambda prefix: -np.logaddexp(*sums[prefix]))[:width]
+        best = sorted(possible, key=lambda prefix: -float(np.logaddexp(sums[prefix][0], sums[prefix][1])))[:width]
         beam = {prefix: (sums[prefix][0], sums[prefix][1]) for prefix in best}
     return [(prefix, float(np.logaddexp(*both))) for prefix, both in beam.items()]
 

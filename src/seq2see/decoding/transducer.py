@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,16 +41,16 @@ class Extension:
 class TransducerDecoder:
     """Decodes one recording; `model` is a `Transducer`, `encoded` its encoder output for one row."""
 
-    def __init__(self, model: Any, encoded: Any):
-        self.model, self.encoded = model, encoded
+    def __init__(self, model: Any, encoded: Any, max_tokens: int = sys.maxsize):
+        self.model, self.encoded, self.max_tokens = model, encoded, max_tokens
         self.frames = encoded.values[0, : int(encoded.lengths[0])]
 
     @staticmethod
-    def rows(model: Any, source: Any) -> list[TransducerDecoder]:
-        """A decoder for each row of a batch."""
+    def rows(model: Any, source: Any, max_tokens: int = sys.maxsize) -> list[TransducerDecoder]:
+        """A decoder for each row of a batch; its outputs have at most `max_tokens` tokens."""
         encoded = model.encode(source)
         rows = torch.arange(encoded.values.size(0), device=encoded.values.device)
-        return [TransducerDecoder(model, pick_rows(encoded, row[None])) for row in rows]
+        return [TransducerDecoder(model, pick_rows(encoded, row[None]), max_tokens) for row in rows]
 
     def start(self) -> Extension:
         """The empty output."""
@@ -138,6 +139,8 @@ class TransducerDecoder:
         logits = self.model.head(self.frames[None, time : time + 1], extension.prediction)
         scores = logits[0, 0, 0].float().log_softmax(-1)
         scores[NO_OUTPUT] = -torch.inf
+        if len(extension.tokens) >= self.max_tokens:
+            scores[BLANK + 1 :] = -torch.inf
         return scores
 
     def _extended(self, extension: Extension, token: int, time: int, log_probability: float) -> Extension:

@@ -94,3 +94,7 @@ class CTCHead(nn.Module):
     def forward(self, hidden: Float[Tensor, "*any width"]) -> Float[Tensor, "*any token"]:
         """The logits of each frame; that of the blank has the index `BLANK`."""
         return self.project(hidden)
+
+    def weight_and_bias(self) -> tuple[Tensor, Tensor | None]:
+        """The weight and the bias of `forward`, as other heads have them."""
+        return self.project.weight, self.project.bias

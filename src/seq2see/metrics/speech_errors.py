@@ -51,7 +51,7 @@ def edit_counts(
 
 def error_rate(counts: Sequence[tuple[int, int]], speakers: Sequence[str] = (), *, seed: int = 1) -> ErrorRate:
     """Edits divided by symbols; without speakers, each recording is resampled by itself."""
-    names = list(speakers) or list(range(len(counts)))
+    names: list[Hashable] = [*speakers] or [*range(len(counts))]
     groups = {name: index for index, name in enumerate(dict.fromkeys(names))}
     sums = np.zeros((len(groups), 2), np.int64)
     for name, each in zip(names, counts, strict=True):

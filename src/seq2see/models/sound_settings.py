@@ -81,7 +81,7 @@ class SpeechModelSettings(ModelSettings):
 
     source: Sound = Sound()  # type: ignore[assignment]
     target: SpeechTarget = CTCTarget()  # type: ignore[assignment]
-    encoder: SpeechEncoder  # type: ignore[assignment]
+    encoder: SpeechEncoder
     decoder: SpeechDecoder | None = None
 
     @model_validator(mode="after")

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from seq2see.data.catalogue.digit_strings import DigitStrings
+from seq2see.data.catalogue.mandarin_words import MandarinWords
 from seq2see.data.generated.morse import MorseCorpus
+from seq2see.data.generated.tones import ToneCorpus
+from seq2see.data.sound_augmentation import SoundAugmentation
+from seq2see.data.tokenizers.tokenizer import Characters
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
-from seq2see.data.tokenizers.tokenizer import Characters
-from seq2see.models.sound_settings import CTCTarget, Sound, SoundEmbeddingSettings, TransducerTarget, CTCAttentionTarget
+from seq2see.models.sound_settings import CTCAttentionTarget, CTCTarget, Sound, SoundEmbeddingSettings, TransducerTarget
+from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.transcribe import TranscribeRecipe
+from seq2see.training.objectives import NextToken
 from seq2see.training.optimizers import Cosine
 from seq2see.training.settings import Training
+
+TEXT = {"tokenizer": Characters(), "embedding": TokenEmbeddingSettings(positions="none")}
+"""A target of characters, for recurrent decoders."""
 
 
 def transcribe() -> TranscribeRecipe:
@@ -17,10 +26,71 @@ def transcribe() -> TranscribeRecipe:
     return TranscribeRecipe(
         name="transcribe",
         corpus=MorseCorpus(),
-        source=Sound(rate=4000, bands=32, embedding=SoundEmbeddingSettings(channels=16)),
+        source=Sound(embedding=SoundEmbeddingSettings(channels=16)),
         target=CTCTarget(),
-        encoder=RecurrentEncoderSettings(width=128, depth=2, cell="gru", dropout=0.1),
+        encoder=RecurrentEncoderSettings(width=128, depth=2, dropout=0.1),
         training=Training(
-            steps=600, learning_rate=3e-3, batch_tokens=8000, evaluate_every=100, schedule=Cosine(warmup=50)
+            steps=1500, learning_rate=3e-3, batch_tokens=4000, evaluate_every=250, schedule=Cosine(warmup=100)
+        ),
+    )
+
+
+def transcribe_attention() -> TranscribeRecipe:
+    """A decoder with attention to the frames, as in translation (Chan et al. 2016, "Listen, attend and spell")."""
+    decoder = RecurrentDecoderSettings(width=128, attention="additive", dropout=0.1)
+    changes = {"target": TextTarget(**TEXT), "decoder": decoder, "objective": NextToken(label_smoothing=0.05)}
+    return transcribe().model_copy(update={"name": "transcribe-attention", **changes})
+
+
+def transcribe_joint() -> TranscribeRecipe:
+    """A decoder with attention whose encoder learns from CTC, too; both decode together (Watanabe et al. 2017)."""
+    changes = {"target": CTCAttentionTarget(**TEXT, ctc_weight=0.5), "decoder": transcribe_attention().decoder}
+    return transcribe().model_copy(update={"name": "transcribe-joint", **changes})
+
+
+def transcribe_transducer() -> TranscribeRecipe:
+    """A transducer: every frame emits letters or none, each given the letters before it (Graves 2012)."""
+    decoder = RecurrentDecoderSettings(width=64, attention="none", dropout=0.1)
+    changes = {"target": TransducerTarget(joint_width=96), "decoder": decoder}
+    return transcribe().model_copy(update={"name": "transcribe-transducer", **changes})
+
+
+def transcribe_transducer_attention() -> TranscribeRecipe:
+    """A transducer whose prediction network attends to the frames, too (Prabhavalkar et al. 2017)."""
+    changes = {"name": "transcribe-transducer-attention", "decoder.attention": "additive"}
+    return transcribe_transducer().with_(**changes)
+
+
+def transcribe_digits() -> TranscribeRecipe:
+    """Strings of spoken English digits of FSDD and AudioMNIST; the test speakers are not trained on."""
+    return transcribe().model_copy(
+        update={
+            "name": "transcribe-digits",
+            "corpus": DigitStrings(corpora=("fsdd", "audiomnist")),
+            "augmentation": SoundAugmentation(
+                time_masks=2, time_mask_seconds=0.1, frequency_masks=2, speed=0.15, tract=0.15, noise_db=5.0
+            ),
+            "training": transcribe().training.with_(steps=3000, evaluate_every=500),
+        }
+    )
+
+
+def transcribe_tones() -> TranscribeRecipe:
+    """Which tone? Generated Mandarin vowels in four tones by random voices, for toned pinyin; no download."""
+    recipe = transcribe().model_copy(update={"name": "transcribe-tones", "corpus": ToneCorpus()})
+    return recipe.with_(**{"source.bands": 64, "training.steps": 800, "training.evaluate_every": 200})
+
+
+def transcribe_mandarin() -> TranscribeRecipe:
+    """Spoken Mandarin words for toned pinyin by a Transformer with CTC; the test words are not trained on."""
+    return TranscribeRecipe(
+        name="transcribe-mandarin",
+        corpus=MandarinWords(),
+        source=Sound(rate=16_000, bands=64, embedding=SoundEmbeddingSettings(positions="rotary")),
+        target=CTCTarget(),
+        encoder=TransformerSettings(width=144, depth=4, heads=4, dropout=0.1, activation="gelu"),
+        augmentation=SoundAugmentation(time_masks=2, frequency_masks=2, frequency_mask_bands=12, speed=0.1),
+        training=Training(
+            steps=6000, learning_rate=1e-3, batch_tokens=6000, evaluate_every=1000, schedule=Cosine(warmup=300)
         ),
     )

@@ -69,6 +69,7 @@ class TorchEngine:
         self.pool = WorkerPool(weights, cores=1 if self.device.type == "cuda" else None)
         self.decoded_count = 0
         self._optimized: dict[tuple[str, int], GenerativeModel] = {}
+        self.load = load  # a speech recognizer may be decoded with another run, a language model
         # Address and version of each weight when the optimized copies were made.
         self._weights: tuple[tuple[int, int], ...] = ()
 

@@ -29,8 +29,7 @@ def make_ensemble(runs: Sequence[RunFolder], out: Path | None = None) -> RunFold
         raise UserError("An ensemble needs at least two runs.", hint="Name two or more run folders.")
     stored = [_stored(run) for run in runs]
     for run, each in zip(runs, stored, strict=True):
-        if not task_named(each.config.task).generates:
-            raise UserError("Ensembles are for generative models only.", location=str(run), hint="Leave this run out.")
+        task_named(each.config.task).check_ensemble(str(run))
     _require_same_vocabularies(runs, stored)
     first = stored[0].config
     name = out.name if out else f"{first.name}-ensemble"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, SerializeAsAny
+from pydantic import Field, InstanceOf, SerializeAsAny
 from safetensors.torch import save as to_bytes
 
 from seq2see.core.errors import UserError
@@ -176,12 +176,12 @@ class ModelConfig(Settings):
     """The recipe that trained the model."""
     step: int
     """The training step of the weights."""
-    model: SerializeAsAny[ModelSettings]
+    model: SerializeAsAny[InstanceOf[ModelSettings]]
     decoding: Any = Decoding(max_new_tokens=1)
     """How a model generates: the settings in this slot of its recipe, `Decoding` for texts."""
     prediction: Any = Candidates()
     """How a model predicts in one forward pass: the settings in this slot of its recipe, mostly `Candidates`."""
-    members: tuple[SerializeAsAny[ModelSettings], ...] = ()
+    members: tuple[SerializeAsAny[InstanceOf[ModelSettings]], ...] = ()
     """The settings of an ensemble's members after the first; empty for a single model."""
 
     @staticmethod

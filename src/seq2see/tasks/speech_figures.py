@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SHOWN = 6
 """Recordings in a figure."""
+MAX_LETTERS = 120
+"""Letters of a recording that are drawn, at most: more could not be read."""
 Figure = Callable[[Path], Any]
 """Draws to a path."""
 
@@ -61,8 +63,8 @@ def transcript_figure(model: Transcriber, examples: RecordingExamples, outputs: 
                 samples,
                 model.log_mel.features(samples).numpy(),
                 len(samples) / model.rate,
-                [_plotted(each.text, each.start, each.end) for each in letters],
-                [_plotted(letter, *times) for letter, times in true],
+                [_plotted(each.text, each.start, each.end) for each in letters[:MAX_LETTERS]],
+                [_plotted(letter, *times) for letter, times in [*true][:MAX_LETTERS]],
             )
         )
     return _figure(recordings)

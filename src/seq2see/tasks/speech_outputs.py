@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from seq2see.core.batch import Sequences
+from seq2see.core.errors import UserError
 from seq2see.core.plain_class import plain_class
 from seq2see.decoding.ctc import CTCPrefixModel, TimedToken, align, best_path, prefix_search
 from seq2see.decoding.engine import decode
@@ -51,7 +52,9 @@ class SpeechOutput(ABC):
     objective: ClassVar[Any]
     """The training objective."""
     aligns: ClassVar[bool] = True
-    """Whether the tokens of an output have times."""
+    """Whether the tokens of a text can be aligned with the frames."""
+    live: ClassVar[bool] = True
+    """Whether the tokens of an output have times, so that they can be committed one by one."""
 
     def __init__(self, module: Any, language_model: Any = None):
         self.module, self.language_model = module, language_model
@@ -143,7 +146,7 @@ class AttentionOutput(SpeechOutput):
     """A decoder with attention."""
 
     objective = NextToken()
-    aligns = False
+    aligns = live = False
 
     def transcribe(self, source: Sequences, settings: SpeechDecoding, seed: int = 0) -> list[list[Transcript]]:
         """Token by token."""
@@ -155,6 +158,7 @@ class JointOutput(SpeechOutput):
     """A decoder and CTC together."""
 
     objective = CTCAttention()
+    live = False
 
     def transcribe(self, source: Sequences, settings: SpeechDecoding, seed: int = 0) -> list[list[Transcript]]:
         """Token by token, by the weighted sum of both log-probabilities."""
@@ -181,8 +185,11 @@ class TransducerOutput(SpeechOutput):
     @torch.inference_mode()
     def transcribe(self, source: Sequences, settings: SpeechDecoding, seed: int = 0) -> list[list[Transcript]]:
         """Frame by frame, the best token or the best few outputs."""
+        if self.language_model is not None:
+            hint = "It has learned one of its own: leave out decoding.language_model."
+            raise UserError("A transducer is decoded without a further language model.", hint=hint)
         outputs = []
-        for decoder in TransducerDecoder.rows(self.module, source):
+        for decoder in TransducerDecoder.rows(self.module, source, settings.max_new_tokens):
             found = decoder.greedy() if settings.num_beams == 1 else decoder.beam_search(settings.num_beams)
             outputs.append(
                 [_timed(each.tokens, each.log_probability) for each in found[: settings.num_return_sequences]]

@@ -113,8 +113,8 @@ def speech_sections(results: RunResults) -> list[ReportSection]:
     """The scores, a few recordings with their letters, and the transcripts with the most errors."""
     splits = _splits(results.scores)
     header: list[Words] = [words("split"), ("recordings", "录音数")]
-    for title, _ in RATES.values():
-        header += [title, INTERVAL]
+    for name, _ in RATES.values():
+        header += [name, INTERVAL]
     rows = [
         [
             name,

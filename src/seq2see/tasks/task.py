@@ -271,6 +271,11 @@ class Task(ABC):
         weights = sum(weight.numel() for weight in module.parameters())  # a tied weight counts once
         return f"{' → '.join(kinds)}, {weights:,} weights"
 
+    def check_ensemble(self, run: str) -> None:
+        """Raise an error if the models of this task cannot decode together."""
+        if not self.generates:
+            raise UserError("Ensembles are for generative models only.", location=run, hint="Leave this run out.")
+
     def count(self, recipe: Any, train: Any, valid: Any) -> Iterator[CountingStep] | None:
         """The steps of a training that counts; None for models that are trained by gradient descent."""
         return None

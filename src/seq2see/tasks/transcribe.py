@@ -21,11 +21,15 @@ from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.data.buckets import BucketSampler, padded_width
+from seq2see.data.catalogue.digit_strings import DigitStrings
+from seq2see.data.catalogue.mandarin_words import MandarinWords
 from seq2see.data.examples import Example, short_name
 from seq2see.data.generated.morse import MorseCorpus
+from seq2see.data.generated.tones import ToneCorpus
 from seq2see.data.log_mel import LogMel
 from seq2see.data.pair_dataset import NO_EXAMPLE
 from seq2see.data.readers.data_report import DataReport
+from seq2see.data.readers.user_recordings import UserRecordings
 from seq2see.data.recording_dataset import RecordingDataset
 from seq2see.data.recordings import RecordingExamples
 from seq2see.data.sound_augmentation import SoundAugmentation
@@ -73,7 +77,9 @@ class TranscribeRecipe(Recipe):
     """A recipe of the task transcribe: an encoder of the sound, and one of four outputs."""
 
     task: Literal["transcribe"] = "transcribe"
-    corpus: Annotated[MorseCorpus, Field()]
+    corpus: Annotated[
+        MorseCorpus | ToneCorpus | DigitStrings | MandarinWords | UserRecordings, Field(discriminator="kind")
+    ]
     """The source of the examples."""
     source: Sound = Sound()
     target: SpeechTarget
@@ -117,8 +123,6 @@ class Transcribe(GenerativeTask):
 
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own recordings: a folder, or a list of files and texts."""
-        from seq2see.data.readers.user_recordings import UserRecordings
-
         return UserRecordings(paths=paths)
 
     def read(self, recipe: Any) -> tuple[Splits, list[DataReport]]:
@@ -139,13 +143,18 @@ class Transcribe(GenerativeTask):
         return RecordingDataset(examples, features, tokenizers.target, recipe.augmentation, recipe.training.seed)
 
     def batches(self, recipe: Any, dataset: RecordingDataset, full: bool = False, capture: Capture = plain) -> BatchAt:
-        """Batches of recordings of similar length, with augmentation; `batch_tokens` counts frames."""
+        """Batches of recordings of similar length, with augmentation; `batch_tokens` counts frames.
+
+        The first epoch begins with the shortest recordings, whose few letters have few possible times (SortaGrad;
+        Amodei et al. 2016, section 3.2).
+        """
         lengths = dataset.lengths
         buckets = BucketSampler(lengths, recipe.training.batch_tokens, recipe.training.seed)
         longest = int(padded_width(int(lengths[:, 1].max())))
+        first_epoch = sorted(range(buckets.steps_per_epoch), key=lambda number: buckets.batch_at(number).width)
 
         def batch_at(step: int) -> Batch:
-            plan = buckets.batch_at(step - 1)
+            plan = buckets.batch_at(first_epoch[step - 1] if step <= len(first_epoch) else step - 1)
             batch = dataset.batch(plan.indices, plan.epoch)
             return pad_recordings(batch, plan.rows, plan.width, longest) if full else batch
 
@@ -153,8 +162,8 @@ class Transcribe(GenerativeTask):
 
     def check_dataset(self, recipe: Any, dataset: RecordingDataset) -> None:
         """Refuse recordings with too few frames for their text, which CTC cannot learn."""
-        short = dataset.too_short() if recipe.target.kind.startswith("ctc") else []
-        if len(short):
+        short = dataset.too_short()
+        if len(short) and recipe.target.kind.startswith("ctc"):
             examples = [dataset.examples[int(index)] for index in short[:NAMED]]
             named = "; ".join(f"{each.source} ({each.target[:40]!r})" for each in examples)
             raise UserError(
@@ -197,6 +206,10 @@ class Transcribe(GenerativeTask):
         attends = getattr(settings.decoder, "attention", "none") != "none"
         return {"text": "attention", "transducer": "transducer-attention" if attends else kind}.get(kind, kind)
 
+    def check_ensemble(self, run: str) -> None:
+        """Refuse ensembles: models with different outputs decode differently."""
+        raise UserError("There are no ensembles of speech recognizers.", location=run, hint="Leave this run out.")
+
     def objective(self, recipe: Any) -> Any:
         """The objective of the output."""
         if recipe.target.kind == "text":
@@ -234,8 +247,6 @@ class Transcribe(GenerativeTask):
         """The model; only our own engine can decode it."""
         if not engine.streams:
             raise UserError("The engine ct2 cannot read sound.", hint="Leave out --engine.")
-        if stored.config.members:
-            raise UserError("There are no ensembles of speech recognizers.", hint="Name one run.")
         return Transcriber(stored, engine, self)
 
     def inputs(self, examples: Any) -> list[Any]:

@@ -117,7 +117,8 @@ class Transcriber(Model):
             features = self.log_mel.features(samples)
         except UserError as error:
             raise UserError(error.message, location=error.location or name, hint=error.hint) from None
-        seconds, warnings = len(samples) / self.rate, ()
+        seconds = len(samples) / self.rate
+        warnings: tuple[str, ...] = ()
         if seconds > LONG_SECONDS:
             warnings = (f"{seconds:.0f} s are much longer than training recordings: cut it at pauses",)
         return EncodedSound(name, samples, features, warnings)
@@ -154,6 +155,13 @@ class Transcriber(Model):
         first, last = (self.log_mel.frame_time(FRAMES_PER_VECTOR * index) for index in (token.start, token.end - 1))
         end = self.log_mel.frame_time(frames) + half
         return max(0.0, first - half), min(last + half, end)
+
+    def timed_tokens(self, samples: NDArray[np.float32]) -> list[tuple[int, float, float]]:
+        """The tokens of the best output for samples, each with start and end in seconds."""
+        features = self.encode_sound(samples).features
+        settings = self.config.decoding.with_(num_beams=1, num_return_sequences=1, language_model="")
+        ((best,),) = self.output().transcribe(to_sequences([features]).to(self.device), settings)
+        return [(each.token, *self.seconds(each, len(features))) for each in best.times]
 
     def align(self, sound: Any, text: str) -> tuple[Letter, ...]:
         """Forced alignment: the times of a given text in a recording; empty if the model has no times."""

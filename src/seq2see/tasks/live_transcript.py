@@ -1,0 +1,76 @@
+"""Transcribing while somebody speaks: letters are committed once enough sound has followed them.
+
+The encoder is bidirectional, so the last letters can still change. The model therefore transcribes a window of the
+latest sound again and again; a letter is committed, and never changed, when its middle is `LOOKAHEAD_SECONDS` old.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2see.core.errors import UserError
+from seq2see.data.resampling import resample
+from seq2see.tasks.transcriber import Transcriber
+
+LOOKAHEAD_SECONDS = 0.6
+"""The sound after a letter that is waited for."""
+WINDOW_SECONDS = 8.0
+"""The latest sound that is transcribed together."""
+SHORTEST_SECONDS = 0.2
+"""Less sound than this is not transcribed."""
+
+
+class LiveTranscript:
+    """The transcript of sound that arrives in parts, of int16 or float samples at any rate."""
+
+    def __init__(self, model: Transcriber, rate: int | None = None):
+        if not model.output().live:
+            raise UserError(
+                "A decoder with attention needs the whole recording, so its letters cannot be committed one by one.",
+                hint="Choose a run with target.kind=ctc or target.kind=transducer, or give a file.",
+            )
+        self.model, self.rate = model, rate or model.rate
+        self.window = np.zeros(0, np.float32)
+        self.window_start = 0.0  # seconds
+        self.committed_until = 0.0
+        self.tokens: list[int] = []
+
+    @property
+    def text(self) -> str:
+        """Everything that is committed."""
+        return self.model.tokenizers.target.decode(self.tokens)
+
+    def feed(self, samples: NDArray[np.int16] | NDArray[np.float32]) -> str:
+        """Add sound; return the text that is committed now."""
+        scale = 1 / 32768 if samples.dtype == np.int16 else 1.0
+        self.window = np.concatenate([self.window, samples.astype(np.float32) * scale])
+        committed = self._commit(self._end - LOOKAHEAD_SECONDS)
+        surplus = len(self.window) - round(WINDOW_SECONDS * self.rate)
+        if surplus > 0:
+            self.window, self.window_start = self.window[surplus:], self.window_start + surplus / self.rate
+        return committed
+
+    def finish(self) -> str:
+        """The end of the sound: commit the rest."""
+        return self._commit(np.inf)
+
+    @property
+    def _end(self) -> float:
+        return self.window_start + len(self.window) / self.rate
+
+    def _commit(self, until: float) -> str:
+        """Commit the tokens whose middle is between the last commit and `until`."""
+        if until <= self.committed_until or len(self.window) < SHORTEST_SECONDS * self.rate:
+            return ""
+        samples = self.window
+        if self.rate != self.model.rate:
+            samples = resample(samples, Fraction(self.model.rate, self.rate))
+        before = self.text
+        for token, start, end in self.model.timed_tokens(samples):
+            if self.committed_until < self.window_start + (start + end) / 2 <= until:
+                self.tokens.append(token)
+        self.committed_until = until
+        return self.text[len(before) :]
