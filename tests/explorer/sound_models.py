@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import base64
-import io
-import wave
 from functools import cache
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from seq2see.core.seeds import seed_torch
-from seq2see.data.recordings import RecordingExamples, StoredSamples, to_int16
+from seq2see.data.recordings import RecordingExamples, StoredSamples
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, UNK, Characters, train_tokenizer
 from seq2see.decoding.speech_settings import SpeechDecoding
 from seq2see.layers.initialization import initialize
@@ -31,10 +27,9 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.runs.load import open_model
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers
+from tiny_runs import PITCHES, SOUND_RATE, tones, wav_bytes
 
-RATE, BANDS = 4000, 13
-PITCHES = {"a": 400, "b": 700, "c": 1050, "d": 1500}
-"""Hertz of each letter."""
+RATE, BANDS = SOUND_RATE, 13
 
 SOURCE = Sound(rate=RATE, bands=BANDS, embedding=SoundEmbeddingSettings(channels=3))
 CELLS = RecurrentEncoderSettings(width=16, depth=1, cell="gru", dropout=0.0)
@@ -80,29 +75,6 @@ def sound_model(name: str) -> Model:
     decoding = SpeechDecoding(max_new_tokens=8)
     config = ModelConfig(task="transcribe", name=name, step=1, model=settings, decoding=decoding)
     return open_model(StoredModel(config, module.eval(), Tokenizers(tokenizer, tokenizer)))
-
-
-def tones(text: str, seed: int = 0, rate: int = RATE) -> NDArray[np.float32]:
-    """A recording of a tone for each letter, with pauses between them."""
-    random = np.random.default_rng(seed)
-    parts = [np.zeros(rate // 10)]
-    for letter in text:
-        time = np.arange(int(rate * random.uniform(0.10, 0.16))) / rate
-        tone = 0.4 * np.sin(2 * np.pi * PITCHES[letter] * time) * np.hanning(len(time)) ** 0.3
-        parts += [tone, np.zeros(int(rate * random.uniform(0.06, 0.12)))]
-    samples = np.concatenate([*parts, np.zeros(rate // 10)])
-    return (samples + 0.003 * random.standard_normal(len(samples))).astype(np.float32)
-
-
-def wav_bytes(samples: NDArray[np.float32], rate: int = RATE) -> bytes:
-    """A WAV file of one channel."""
-    content = io.BytesIO()
-    with wave.open(content, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes(to_int16(samples).tobytes())
-    return content.getvalue()
 
 
 def wav_base64(text: str, rate: int = RATE) -> str:

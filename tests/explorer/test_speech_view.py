@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sound_models import OUTPUTS, RATE, recordings, sound_model, tones, wav_base64, wav_bytes
+from sound_models import OUTPUTS, RATE, recordings, sound_model, wav_base64
 from text_models import text_model
 from tiny_workspace import Client, make_app, opened_run
 
@@ -21,6 +21,7 @@ from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.views import speech
 from seq2see.explorer.workspace import Workspace
 from seq2see.tasks.live_transcript import LiveTranscript
+from tiny_runs import tones, wav_bytes
 
 TEXTS = ("abca", "dc", "bbad")
 EXACT = {"rtol": 0, "atol": 1e-5}

@@ -76,7 +76,9 @@ def reject_file_model(run: OpenRun) -> None:
     if run.task.reads_files:
         kind = run.task.input_kind
         article = "an" if kind == "image" else "a"
-        raise UserError(f"This model needs {article} {kind} as input.", location=run.name, hint=f"Give {article} {kind}.")
+        raise UserError(
+            f"This model needs {article} {kind} as input.", location=run.name, hint=f"Give {article} {kind}."
+        )
 
 
 def require_text_model(run: OpenRun) -> None:

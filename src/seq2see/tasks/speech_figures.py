@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from seq2see.core.batch import Batch, Sequences
 from seq2see.data.recordings import RecordingExamples
 from seq2see.models.sound_embedding import FRAMES_PER_VECTOR
-from seq2see.tasks.model import Prediction
 from seq2see.tasks.transcriber import Letter, Transcriber
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def attended_letters(model: Transcriber, sound: Any, text: str) -> tuple[Letter,
 
 
 @dataclass(frozen=True)
-class SoundPicture:
+class RecordingData:
     """One recording as plain data for a page: what a model computes from it, step by step."""
 
     text: str
@@ -123,32 +122,37 @@ class SoundPicture:
         return sum(each.nbytes for each in arrays if each is not None)
 
 
-def picture_of(model: Transcriber, sound: Any) -> SoundPicture:
-    """A recording, its log-mel features, the letters of the model, and if the model has them CTC and attention."""
+def recording_data(model: Transcriber, sound: Any, text: str | None = None) -> RecordingData:
+    """A recording, its log-mel features, and its letters; with CTC the probabilities, with a decoder its attention.
+
+    Without a text they are the letters of the model's own transcript.
+    """
     inputs = model.encode_sound(sound)
     prediction: Any = model.predict([inputs.samples])[0]
+    shown = prediction.text if text is None else text
     scores = model.frame_scores(inputs.samples)
-    attention = prediction.attention if model.config.model.decoder is not None and prediction.text else None
+    has_decoder = model.config.model.decoder is not None and bool(shown)
+    attention = model.named_attention(inputs.samples, shown) if has_decoder else None
     has_attention = attention is not None and bool(attention.weights)
     vocabulary = model.tokenizers.target
-    return SoundPicture(
-        text=prediction.text,
-        letters=prediction.letters or _letters_of(model, inputs.samples, prediction),
+    return RecordingData(
+        text=shown,
+        letters=_letters(model, inputs.samples, prediction) if text is None else timed_letters(model, sound, text),
         warnings=prediction.warnings,
         samples=inputs.samples,
         spectrogram=inputs.features.numpy(),
         vector_seconds=FRAMES_PER_VECTOR * model.log_mel.hop_seconds,
         vocabulary=[] if scores is None else vocabulary.tokens(range(len(vocabulary))),
         probabilities=None if scores is None else np.exp(scores),
-        queries=list(attention.target) if has_attention else [],
-        attention=attention.matrix if has_attention else None,
+        queries=list(attention.target) if attention and has_attention else [],
+        attention=attention.matrix if attention and has_attention else None,
     )
 
 
-def _letters_of(model: Transcriber, samples: NDArray[np.float32], prediction: Prediction) -> tuple[Letter, ...]:
-    """The letters of a prediction without times; without CTC, their probabilities are those of the decoder."""
-    letters = timed_letters(model, samples, prediction.text)
+def _letters(model: Transcriber, samples: NDArray[np.float32], prediction: Any) -> tuple[Letter, ...]:
+    """The letters of a prediction; without CTC and times, their probabilities are those of the decoder."""
+    letters = prediction.letters or timed_letters(model, samples, prediction.text)
     if model.output().aligns:
-        return letters
+        return tuple(letters)
     tokens = prediction.outputs[0].tokens
     return tuple(replace(each, probability=token.probability) for each, token in zip(letters, tokens, strict=False))

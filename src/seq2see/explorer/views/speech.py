@@ -14,7 +14,7 @@ from seq2see.explorer.inputs import Recording, decode_base64, recording_of, test
 from seq2see.explorer.schemas import ArrayResponse, Index, RunRequest, SoundBase64
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.tasks.live_transcript import LiveTranscript
-from seq2see.tasks.speech_figures import SoundPicture, picture_of
+from seq2see.tasks.speech_figures import RecordingData, recording_data
 
 MAX_SECONDS = 30
 """The maximum duration of a recording."""
@@ -63,7 +63,7 @@ class LiveRecording:
 def transcript(workspace: Workspace, request: SoundRequest) -> dict[str, Any]:
     """The text of a recording with the times and probabilities of its letters, and the axes of the arrays."""
     run, model = _speech_run(workspace, request)
-    recording, picture = _recording(workspace, request), _picture(workspace, request)
+    recording, data = _recording(workspace, request), _data(workspace, request)
     examples = test_recordings(run)
     return {
         "count": len(examples) if examples else 0,
@@ -75,26 +75,26 @@ def transcript(workspace: Workspace, request: SoundRequest) -> dict[str, Any]:
             if text.strip()
         ],
         "rate": model.rate,
-        "seconds": len(picture.samples) / model.rate,
+        "seconds": len(data.samples) / model.rate,
         "frame": {"first": model.log_mel.frame_time(0), "step": model.log_mel.hop_seconds},
-        "vector": {"first": model.log_mel.frame_time(0), "step": picture.vector_seconds},
+        "vector": {"first": model.log_mel.frame_time(0), "step": data.vector_seconds},
         "frequencies": model.log_mel.frequencies,
-        "parts": [name for name in Part.__args__ if getattr(picture, name) is not None],  # type: ignore[attr-defined]
-        "text": picture.text,
+        "parts": [name for name in Part.__args__ if getattr(data, name) is not None],  # type: ignore[attr-defined]
+        "text": data.text,
         "letters": [
             {"text": each.text, "start": each.start, "end": each.end, "probability": each.probability}
-            for each in picture.letters
+            for each in data.letters
         ],
-        "vocabulary": picture.vocabulary,
-        "queries": picture.queries,
+        "vocabulary": data.vocabulary,
+        "queries": data.queries,
         "live": model.output().live,
-        "warnings": list(picture.warnings),
+        "warnings": list(data.warnings),
     }
 
 
 def part(workspace: Workspace, request: SoundPartRequest) -> ArrayResponse:
     """(moment), (frame, band), (vector, token) or (letter, vector): one array of the figure."""
-    array = getattr(_picture(workspace, request), request.part)
+    array = getattr(_data(workspace, request), request.part)
     if array is None:
         run = workspace.run(request.run)
         raise UserError(f"This model has no {request.part} for the vectors of a recording.", location=run.name)
@@ -138,9 +138,9 @@ def _recording(workspace: Workspace, request: SoundRequest) -> Recording:
     return recording
 
 
-def _picture(workspace: Workspace, request: SoundRequest) -> SoundPicture:
+def _data(workspace: Workspace, request: SoundRequest) -> RecordingData:
     recording, model = _recording(workspace, request), workspace.run(request.run).model
-    return workspace.cached((*_key(request), "picture"), lambda: picture_of(model, recording.samples))  # type: ignore[arg-type]
+    return workspace.cached((*_key(request), "data"), lambda: recording_data(model, recording.samples))  # type: ignore[arg-type]
 
 
 def _key(request: SoundRequest) -> tuple[Any, ...]:

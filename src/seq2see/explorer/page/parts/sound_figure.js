@@ -187,7 +187,8 @@ function paint(context, layout, t) {
   paintAxis(context, layout, colors, t);
   for (const row of layout.rows) {
     context.textBaseline = "middle";
-    write(context, t(titleOf(row.name, layout.sound)), { x: EDGE.left, y: row.top - TITLE_HEIGHT / 2, font: TITLE, color: colors.foreground });
+    const at = { x: EDGE.left, y: row.top - TITLE_HEIGHT / 2 };
+    write(context, t(titleOf(row.name, layout.sound)), { ...at, font: TITLE, color: colors.foreground });
     ROWS[row.name].paint(context, { ...row, bottom: row.top + row.height }, layout, colors, t);
   }
 }
