@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
 import pytest
-from conftest import CHROMIUM, DRAWN
 from legibility import readability
 from page_code import run_code, runs_folder
 from page_data import link_state, press, view_data, wait_until
@@ -24,6 +22,7 @@ from seq2see.explorer.offline import saved_page
 from seq2see.explorer.workspace import Workspace
 from tiny_runs import SOUND_RATE, tones, wav_bytes
 
+DRAWN = "section.view:not([aria-busy])"
 CANVAS, TEXT, READOUT = ".sound-canvas", ".sound-text", ".sound-readout"
 MODELS = ("speech", "speech-joint")
 EXACT = {"rtol": 0, "atol": 1e-5}
@@ -71,10 +70,10 @@ def test_one_cursor_crosses_all_rows_and_follows_pointer_keys_and_letters(open_v
     page.locator(".strip .token").nth(1).hover()
     assert view_data(page, CANVAS)["time"] == pytest.approx(middle)
     assert f"“{letter['text']}”" in page.locator(READOUT).inner_text()
-    at, box = cursor.bounding_box()["x"], canvas.bounding_box()  # the page may have scrolled
-    page.mouse.move(at + 1, box["y"] + 20)  # the same moment in the row of the wave
+    at = cursor.bounding_box()["x"] + 1 - box["x"]
+    canvas.hover(position={"x": at, "y": 20})  # the same moment in the row of the wave
     assert view_data(page, CANVAS)["time"] == pytest.approx(middle, abs=0.01)
-    page.mouse.click(at + 1, box["y"] + 200)
+    canvas.click(position={"x": at, "y": 200})
     wait_until(page, "location.hash.includes('at=')")
     sought = float(link_state(page)["at"])
     assert sought == pytest.approx(middle, abs=0.02)
@@ -183,13 +182,12 @@ def test_without_a_microphone_the_reason_is_shown(open_view, page, cause, englis
 
 
 @pytest.fixture
-def microphone_page(chromium: Any, runs: Any, tmp_path: Path) -> Iterator[Any]:
+def microphone_page(launch: Callable[..., Any], runs: Any, tmp_path: Path) -> Iterator[Any]:
     """A page of a browser whose microphone repeats a recording of the letters c, a, b, d."""
     path = tmp_path / "microphone.wav"
     path.write_bytes(wav_bytes(tones("cabd", 5, rate=16_000), 16_000))
     flags = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
-    flags += ["--disable-gpu", f"--use-file-for-fake-audio-capture={path}", *["--no-sandbox"] * (os.geteuid() == 0)]
-    browser = chromium.browser_type.launch(executable_path=CHROMIUM, args=flags)
+    browser = launch(*flags, f"--use-file-for-fake-audio-capture={path}")
     page = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB").new_page()
     page.set_default_timeout(10_000)
     page.monitor = PageMonitor(page)

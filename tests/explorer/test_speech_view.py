@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from tiny_workspace import Client, make_app, opened_run
 
 from seq2see.core.errors import UserError
 from seq2see.data.readers.sound_files import read_sound
-from seq2see.explorer.offline import VIEW_RECORDERS, ResponseRecorder
 from seq2see.explorer.describe import describe_run
+from seq2see.explorer.offline import VIEW_RECORDERS, ResponseRecorder
 from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.views import speech
 from seq2see.explorer.workspace import Workspace
@@ -171,7 +172,7 @@ class TestLive:
             texts.append(found["text"])
             assert (found["text"], found["samples"]) == (expected.text, min(each["start"] + rate // 5, len(samples)))
         assert texts[-1]
-        assert all(later.startswith(before) for before, later in zip(texts, texts[1:], strict=False))
+        assert all(later.startswith(before) for before, later in pairwise(texts))
 
     def test_two_recordings_do_not_mix(self):
         post, both = poster(workspace("ctc")), [chunks(tones("ab"), RATE), chunks(tones("dc"), RATE, NAME[::-1])]

@@ -97,7 +97,7 @@ def opened_run(id: str, name: str, model: Model) -> OpenRun:
 
 
 def workspace(folder: Path | None = None) -> Workspace:
-    """Five models; with a folder also an unfinished run, three evaluated runs, and models of images, series and sounds."""
+    """Five models; with a folder also an unfinished run, evaluated runs, and models of images, series and sounds."""
     models = [*map(text_model, ("transformer", "rnn", "gpt", "bert")), image_classifier()]
     runs = [opened_run(f"r{number}", f"r{number}", model) for number, model in enumerate(models, 1)]
     runs[0].name = f"{SCRIPT} 变换器"
