@@ -15,6 +15,7 @@ from catalogue_stubs import stub_catalogue
 from seq2see.core.errors import UserError
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.catalogue.digit_strings import DigitStrings, StringPlan, split_by_speaker
+from seq2see.data.catalogue.download import read_tar_members
 from seq2see.data.catalogue.spoken_digits import SPEECH_LEVEL, SpokenDigit, frame_levels, trim_and_scale
 
 TAKES = 4
@@ -178,6 +179,13 @@ def test_a_string_depends_on_its_number_alone(write_corpora):
     assert small["train"].texts == large["train"].texts[:2]
     np.testing.assert_array_equal(small["train"].samples[1], large["train"].samples[1])
     assert small["test"].fingerprint == large["test"].fingerprint
+
+
+def test_a_truncated_archive_is_named(tmp_path):
+    path = tmp_path / "recordings.tar.xz"
+    path.write_bytes(lzma.compress(archive(speakers=("george",)))[:-2000])
+    with pytest.raises(UserError, match="This tar archive cannot be read"):
+        read_tar_members(path)
 
 
 def test_a_bad_recording_of_a_digit_is_rejected_and_counted(write_corpora):

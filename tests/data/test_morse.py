@@ -91,6 +91,16 @@ def test_a_recording_depends_on_its_number_alone():
     assert (len(large["train"]), len(large["valid"]), len(large["test"])) == (9, 500, 500)
 
 
+def test_most_training_texts_are_short_and_no_other_split_depends_on_that(monkeypatch):
+    splits = MorseCorpus(size=400).recordings(RATE)[0]
+    short = {name: sum(len(text) <= 2 for text in each.texts) / len(each) for name, each in splits.items()}
+    # A text of one group, of which half have one or two letters: 1/6 of the others.
+    assert short["train"] == pytest.approx(0.7 + 0.3 / 6, abs=0.07)
+    assert short["test"] == pytest.approx(1 / 6, abs=0.06)
+    monkeypatch.setattr(morse, "SHORT_SHARE", 0.2)
+    assert MorseCorpus(size=1).recordings(RATE)[0]["test"].texts == splits["test"].texts
+
+
 def test_lengths_are_known_before_a_recording_is_rendered():
     part = MorseCorpus(size=5).recordings(RATE)[0]["train"]
     assert [len(part.samples[index]) for index in range(5)] == part.lengths.tolist()

@@ -92,6 +92,17 @@ def test_a_list_names_paths_texts_and_speakers(tmp_path, suffix, form, in_folder
     assert all(text == f"text {int(Path(name).stem) % 7}" for name, text in texts.items())
 
 
+def test_texts_are_trimmed_and_composed(tmp_path):
+    """Lists, folders and file names may write an accented letter as two characters."""
+    write(tmp_path / "a.wav", 1)
+    write(tmp_path / "x" / "e\u0301te\u0301" / "b.wav", 2)
+    (tmp_path / "list.csv").write_text("path,text\na.wav, e\u0301te\u0301 \n", encoding="utf-8")
+    from_list, _ = UserRecordings(paths=(str(tmp_path / "list.csv"),), valid=(str(tmp_path / "x"),), test=(
+        str(tmp_path / "list.csv"),
+    )).recordings(RATE)  # fmt: skip
+    assert from_list["train"].texts == from_list["valid"].texts == ("\u00e9t\u00e9",)
+
+
 def test_a_list_without_header_or_speakers_is_held_out_by_recording(tmp_path):
     table = tmp_path / "list.tsv"
     table.write_text("".join(f"{path}\t{text}\n" for path, text, _ in rows(tmp_path)), encoding="utf-8")
@@ -99,6 +110,16 @@ def test_a_list_without_header_or_speakers_is_held_out_by_recording(tmp_path):
     assert splits["train"].speakers == ()
     assert set(splits["train"].texts) == {f"text {n}" for n in range(7)}
     assert {name: len(each) for name, each in splits.items()} == {"train": 22, "valid": 1, "test": 1}
+
+
+def test_a_text_that_occurs_twice_stays_in_training_however_much_is_held_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("seq2see.data.hold_out.HELD_OUT", 0.3)
+    for seed in range(COUNT):
+        write(tmp_path / f"word{seed // 2}" / f"{seed}.wav", seed)
+    splits = texts_of(tmp_path)
+    assert set(splits["train"]) == {f"word{number}" for number in range(COUNT // 2)}
+    assert len(splits["test"]) == 7
+    assert len(splits["valid"]) == 5  # every text is in training once, and cannot be spared again
 
 
 def test_copies_of_a_recording_stay_in_one_split(tmp_path):

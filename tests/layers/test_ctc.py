@@ -11,7 +11,7 @@ from torch.nn import functional
 from seq2see.acceleration.ctc import NativeCTCLoss
 from seq2see.acceleration.swaps import Conditions, accelerated
 from seq2see.core.batch import Sequences
-from seq2see.layers.ctc import BLANK, CTCHead, CTCLoss, frames_needed, may_skip, with_blanks
+from seq2see.layers.ctc import BLANK, CTCHead, CTCLoss, blank_states, frames_needed, may_skip
 
 TOKENS = 5
 
@@ -105,7 +105,7 @@ def test_labels_with_too_few_frames_have_no_loss_and_no_gradient(loss):
 
 def test_a_path_needs_a_blank_between_equal_labels():
     assert [frames_needed(labels) for labels in ([], [5], [5, 6], [5, 5], [5, 5, 6, 6])] == [0, 1, 2, 3, 6]
-    states = with_blanks(Sequences.of([[5, 5, 6]]))
+    states = blank_states(Sequences.of([[5, 5, 6]]))
     assert states.tolist() == [[0, 5, 0, 5, 0, 6, 0]]
     assert may_skip(states).tolist() == [[False, False, False, False, False, True, False]]
 

@@ -16,6 +16,7 @@ from seq2see.api import resolve
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
+from seq2see.data.recordings import RecordingExamples, StoredSamples
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.prepare import (
     changed_splits,
@@ -213,3 +214,13 @@ def test_other_texts_or_another_order_give_another_fingerprint(other):
 
 def test_the_location_does_not_matter():
     assert fingerprint([Example("a", "b", location="x:1")]) == fingerprint([Example("a", "b", location="y:2")])
+
+
+def test_recordings_in_another_folder_or_at_another_rate_are_the_same():
+    def recordings(folder: str, rate: int, text: str = "yes") -> RecordingExamples:
+        samples = StoredSamples.of([np.ones(rate, np.float32)])
+        return RecordingExamples(samples, rate, (text,), (f"{folder}/yes/1.wav",))
+
+    original = split_fingerprint(recordings("/here", 8000))
+    assert original == split_fingerprint(recordings("/there", 16_000))
+    assert original != split_fingerprint(recordings("/here", 8000, "no"))

@@ -270,6 +270,12 @@ def test_other_engines_prefixes_and_ensembles_are_refused(run: RunFolder, tmp_pa
         make_ensemble([run, run], tmp_path / "both")
 
 
+def test_no_format_holds_a_speech_recognizer(run: RunFolder, tmp_path: Path, capsys):
+    for form in ("onnx", "hf", "ct2"):
+        assert command(["export", str(run.path), "--to", form, "--out", str(tmp_path / form)]) == 2
+        assert "cannot be exported yet" in capsys.readouterr().err
+
+
 def test_an_impossible_recipe_is_refused():
     with pytest.raises(UserError, match="has no \\[decoder\\]"):
         tiny("transcribe-attention", **{"target.kind": "ctc"})

@@ -22,6 +22,7 @@ def export(
     from seq2see.interop.formats import format_of
     from seq2see.runs.load import read_model
     from seq2see.runs.run_folder import find_model
+    from seq2see.tasks.registry import task_named
 
     export_format, model = format_of(to), find_model(run)
     if out is None and is_pretrained(model):
@@ -29,6 +30,7 @@ def export(
     folder = out or model.parent / "export" / to
     with show_status(f"writing {folder}"):
         stored = read_model(model, torch.device("cpu"))
+        task_named(stored.config.task).check_export(run)
         export_format.write(stored, folder)
     print(f"wrote {folder}")
     for path in sorted(folder.iterdir()):

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from seq2see.core.batch import INPUT_ONLY, Images, Sequences
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
-from seq2see.layers.ctc import BLANK, IMPOSSIBLE, frames_needed, may_skip, with_blanks
+from seq2see.layers.ctc import BLANK, IMPOSSIBLE, blank_states, frames_needed, may_skip
 
 Scores = NDArray[np.float32]
 """(frame, token): log-probabilities."""
@@ -40,7 +40,7 @@ class TimedToken:
 
 
 def best_path(scores: Scores) -> list[TimedToken]:
-    """Greedy decoding: the most probable token of each frame, repeats merged, without blanks (Graves 2006, eq. 4)."""
+    """Greedy decoding: the best token of each frame, repeats merged, without the blank (Graves et al. 2006, eq. 4)."""
     tokens = scores.argmax(1)
     found, start = [], 0
     for token, run in groupby(tokens.tolist()):
@@ -86,7 +86,7 @@ def align(scores: Scores, labels: Sequence[int]) -> list[TimedToken]:
     """
     if not labels or frames_needed(list(labels)) > len(scores):
         return []
-    states = with_blanks(Sequences.of([list(labels)]))
+    states = blank_states(Sequences.of([list(labels)]))
     emissions, skips = scores[:, states[0].numpy()], may_skip(states)[0].numpy()
     best, arrivals = np.full(emissions.shape[1], IMPOSSIBLE), []
     best[:2] = emissions[0, :2]
@@ -143,16 +143,15 @@ class CTCPrefixModel:
         self.model, self.head = model, head
 
     def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> CTCPrefixState:
-        """The state of the empty prefix, which all paths of blanks have."""
+        """The state of the empty prefix, whose paths have the blank in every frame."""
         encoded = self.model.encode(source)
         scores = self.head(encoded.values).float().log_softmax(-1)
         scores = torch.where(encoded.valid[..., None], scores, IMPOSSIBLE)
         before = scores.new_zeros(rows, 1)
-        blanks = torch.cat([before, scores[..., BLANK].cumsum(1).clamp(min=IMPOSSIBLE)], dim=1)
+        blank_scores = torch.cat([before, scores[..., BLANK].cumsum(1).clamp(min=IMPOSSIBLE)], dim=1)
         last = torch.full((rows,), BOS, device=scores.device)
-        return CTCPrefixState(
-            scores, encoded.lengths, torch.full_like(blanks, IMPOSSIBLE), blanks, last, scores.new_zeros(rows)
-        )
+        in_label = torch.full_like(blank_scores, IMPOSSIBLE)
+        return CTCPrefixState(scores, encoded.lengths, in_label, blank_scores, last, scores.new_zeros(rows))
 
     def step(
         self, tokens: Int[Tensor, "row new"], state: CTCPrefixState
@@ -173,12 +172,12 @@ def _before(state: CTCPrefixState, is_last: Tensor) -> Tensor:
 def _appended(state: CTCPrefixState, token: Int[Tensor, "row"]) -> CTCPrefixState:
     """The state with one more label; <bos> changes nothing."""
     index = token[:, None, None].expand(-1, state.scores.size(1), 1)
-    emissions, blanks = state.scores.gather(2, index).squeeze(2), state.scores[..., BLANK]
+    emissions, blank_scores = state.scores.gather(2, index).squeeze(2), state.scores[..., BLANK]
     begins = _before(state, (token == state.last)[:, None])[:, :-1] + emissions
     label = blank = torch.full_like(begins[:, 0], IMPOSSIBLE)
     labels, with_blank = [label], [blank]
     for time in range(emissions.size(1)):
-        blank = torch.logaddexp(blank, label) + blanks[:, time]
+        blank = torch.logaddexp(blank, label) + blank_scores[:, time]
         label = torch.logaddexp(label + emissions[:, time], begins[:, time])
         labels.append(label)
         with_blank.append(blank)

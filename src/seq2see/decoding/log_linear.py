@@ -60,10 +60,10 @@ class OtherVocabulary:
 
     def __init__(self, model: Any, own: Tokenizer, ids: Tokenizer):
         self.model = model
-        known = {token: index for index, token in enumerate(own.tokens(range(len(own))))}
+        own_ids = {token: index for index, token in enumerate(own.tokens(range(len(own))))}
         specials = range(len(SPECIAL_TOKENS))
         names = ids.tokens(range(len(ids)))
-        self.ids = torch.tensor([*specials, *(known.get(name, UNK) for name in names[len(SPECIAL_TOKENS) :])])
+        self.ids = torch.tensor([*specials, *(own_ids.get(name, UNK) for name in names[len(SPECIAL_TOKENS) :])])
 
     def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> Any:
         """The state before the first token; the source is not used."""

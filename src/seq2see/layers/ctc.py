@@ -1,8 +1,8 @@
 """Connectionist temporal classification (CTC; Graves et al. 2006): the probability of labels without their times.
 
-A path has one token or a blank for every frame. Its labels are read by merging repeats and removing blanks: with the
-blank as "-", the path a a - a b - has the labels a a b. The probability of the labels is the sum over all paths that
-have them (eq. 3), and the probability of a path is the product over its frames. The sum is computed by the forward
+A path has one token or a blank for every frame. Its labels are read by merging repeats and removing each blank: with
+the blank as "-", the path a a - a b - has the labels a a b. The probability of the labels is the sum over all paths
+that have them (eq. 3), and the probability of a path is the product over its frames. The sum is computed by the forward
 recursion over a lattice, whose states are the labels with a blank before, between and after them (section 4.1).
 """
 
@@ -32,7 +32,7 @@ class CTCLoss(nn.Module):
         self, log_probabilities: LogProbabilities, frames: Int[Tensor, "row"], labels: Sequences
     ) -> Float[Tensor, "row"]:
         """The loss of each row; 0 for labels that need more frames than there are, which no path can have."""
-        states = with_blanks(labels)
+        states = blank_states(labels)
         scores = log_probabilities.gather(2, states[:, None].expand(-1, log_probabilities.size(1), -1))
         skips = may_skip(states)
         before_first = torch.full_like(scores[:, 0], IMPOSSIBLE)
@@ -48,10 +48,10 @@ class CTCLoss(nn.Module):
         return torch.where(log_likelihood > IMPOSSIBLE / 2, -log_likelihood, 0.0)
 
 
-def with_blanks(labels: Sequences) -> Int[Tensor, "row state"]:
+def blank_states(labels: Sequences) -> Int[Tensor, "row state"]:
     """The states of the lattice: the labels with a blank before, between and after them.
 
-    >>> with_blanks(Sequences.of([[5, 6]])).tolist()
+    >>> blank_states(Sequences.of([[5, 6]])).tolist()
     [[0, 5, 0, 6, 0]]
     """
     rows, count = labels.values.shape

@@ -29,20 +29,20 @@ class TransducerLoss(nn.Module):
         labels: Sequences,
     ) -> Float[Tensor, "row"]:
         """The loss of each row; position u of a frame has the log-probabilities after u labels."""
-        blanks = diagonals(log_probabilities[..., BLANK])
+        blank_scores = diagonals(log_probabilities[..., BLANK])
         label_ids = torch.where(labels.valid, labels.values, BLANK)
         index = label_ids[:, None, :, None].expand(-1, log_probabilities.size(1), -1, 1)
         emissions = diagonals(log_probabilities[:, :, :-1].gather(3, index).squeeze(3))
-        alpha = torch.full_like(blanks[:, 0], IMPOSSIBLE)
+        alpha = torch.full_like(blank_scores[:, 0], IMPOSSIBLE)
         alpha[:, 0] = 0
         alphas = [alpha]
-        for diagonal in range(1, blanks.size(1)):
-            from_frame_before = alpha + blanks[:, diagonal - 1]
+        for diagonal in range(1, blank_scores.size(1)):
+            from_frame_before = alpha + blank_scores[:, diagonal - 1]
             from_label_before = nn.functional.pad(alpha[:, :-1] + emissions[:, diagonal - 1], (1, 0), value=IMPOSSIBLE)
             alpha = torch.logaddexp(from_frame_before, from_label_before)
             alphas.append(alpha)
         rows, end = torch.arange(len(frames), device=frames.device), frames - 1 + labels.lengths
-        return -(torch.stack(alphas, 1) + blanks)[rows, end, labels.lengths]
+        return -(torch.stack(alphas, 1) + blank_scores)[rows, end, labels.lengths]
 
 
 def diagonals(lattice: Float[Tensor, "row frame position"]) -> Float[Tensor, "row diagonal position"]:

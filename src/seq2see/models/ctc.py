@@ -1,4 +1,4 @@
-"""Models with CTC: an encoder whose frames have tokens or blanks, alone or together with a decoder with attention.
+"""Models with CTC: an encoder whose frames have a token or a blank, alone or together with a decoder with attention.
 
 Compare `tagger.py`: a tagger, too, has one output for each position of the source. But the labels of a recording have
 no times, so the loss is a sum over all of them (`layers/ctc.py`).

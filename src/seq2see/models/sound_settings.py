@@ -8,6 +8,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from seq2see.core.settings import OpenKinds, Settings
 from seq2see.data.tokenizers.tokenizer import Characters, TokenizerSettings
+from seq2see.models.convolutional import GatedCNNSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import OWN_ENCODERS, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
@@ -41,8 +42,6 @@ class CTCTarget(Settings):
     kind: Literal["ctc"] = "ctc"
     tokenizer: TokenizerSettings = Characters()
     """How text is split into tokens."""
-    max_tokens: int = Field(256, ge=2)
-    """The maximal number of tokens of a text; longer texts are truncated, and that is reported."""
 
 
 class TransducerTarget(CTCTarget):
@@ -71,7 +70,9 @@ SpeechTarget = Annotated[
 ]
 """The outputs: CTC, a decoder with attention, both, or a transducer."""
 SpeechEncoder = Annotated[
-    TransformerSettings | RecurrentEncoderSettings, Field(discriminator="kind"), OpenKinds(OWN_ENCODERS)
+    TransformerSettings | RecurrentEncoderSettings | GatedCNNSettings,
+    Field(discriminator="kind"),
+    OpenKinds(OWN_ENCODERS),
 ]
 SpeechDecoder = Annotated[TransformerSettings | RecurrentDecoderSettings, Field(discriminator="kind")]
 

@@ -26,6 +26,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.core.settings import Settings, walk
 from seq2see.data.examples import Example, ImageExamples, short_name
+from seq2see.data.recordings import RecordingExamples
 from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.layers.positions import LearnedPositions2d
 from seq2see.models.named_tensors import named_tensors
@@ -130,12 +131,14 @@ SplitFingerprint = dict[str, Any]
 
 
 def split_fingerprint(examples: Sequence[Example]) -> SplitFingerprint:
-    """The fingerprint of a split; that of images consists of names and labels, independent of the image size."""
-    if isinstance(examples, ImageExamples):
-        pairs = zip(examples.names, examples.labels, strict=True)
+    """The fingerprint of a split; that of images or recordings consists of names and labels or texts.
+
+    So it does not depend on the image size, on the sampling rate, or on the folder of all files.
+    """
+    if isinstance(examples, ImageExamples | RecordingExamples):
         return {
             "examples": len(examples),
-            "sha256": fingerprint(Example(short_name(name), label) for name, label in pairs),
+            "sha256": fingerprint(Example(short_name(each.source), each.target) for each in examples),
         }
     characters = sum(len(each.source) + len(each.target) for each in examples)
     return {"examples": len(examples), "characters": characters, "sha256": fingerprint(examples)}

@@ -1,4 +1,4 @@
-"""Transcribing while somebody speaks: letters are committed once enough sound has followed them.
+"""Transcripts of sound that is still being recorded: letters are committed once enough sound has followed them.
 
 The encoder is bidirectional, so the last letters can still change. The model therefore transcribes a window of the
 latest sound again and again; a letter is committed, and never changed, when its middle is `LOOKAHEAD_SECONDS` old.

@@ -276,6 +276,9 @@ class Task(ABC):
         if not self.generates:
             raise UserError("Ensembles are for generative models only.", location=run, hint="Leave this run out.")
 
+    def check_export(self, run: str) -> None:  # noqa: B027  # the formats check the models of most tasks
+        """Raise an error if no other library can hold the models of this task."""
+
     def count(self, recipe: Any, train: Any, valid: Any) -> Iterator[CountingStep] | None:
         """The steps of a training that counts; None for models that are trained by gradient descent."""
         return None

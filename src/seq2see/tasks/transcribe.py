@@ -210,6 +210,11 @@ class Transcribe(GenerativeTask):
         """Refuse ensembles: models with different outputs decode differently."""
         raise UserError("There are no ensembles of speech recognizers.", location=run, hint="Leave this run out.")
 
+    def check_export(self, run: str) -> None:
+        """Refuse exports: the formats have no place for the spectrogram."""
+        hint = "Use `seq2see transcribe`, or `seq2see.load` in Python."
+        raise UserError("Speech recognizers cannot be exported yet, not to ONNX either.", location=run, hint=hint)
+
     def objective(self, recipe: Any) -> Any:
         """The objective of the output."""
         if recipe.target.kind == "text":

@@ -1,8 +1,10 @@
 """Morse code: generated recordings of a keyed tone in noise, with the time of every letter.
 
-A text is a few groups of random letters and digits, so no model of the language helps. The unit of time is the dot; a
-dash has three units, the gaps within a letter, between letters and between groups have one, three and seven (ITU-R
-M.1677-1). At w words per minute ("PARIS " has 50 units) a dot lasts 1.2 / w seconds.
+A text is a few groups of random letters and digits, so no model of the language helps. Most training texts have one or
+two letters only, because a model that must find both the letters and their times in long texts learns neither.
+
+The unit of time is the dot; a dash has three units, the gaps within a letter, between letters and between groups have
+one, three and seven (ITU-R M.1677-1). At w words per minute ("PARIS " has 50 units) a dot lasts 1.2 / w seconds.
 
 Each recording has its own speed (12 to 35 words per minute), pitch (300 to 1,000 Hz), length of dashes, timing jitter,
 slow fading, noise between white and pink, and loudness. The noise begins before the first letter and ends after the
@@ -38,6 +40,8 @@ MORSE_CODE = {
 }  # fmt: skip
 """The international Morse code (ITU-R M.1677-1)."""
 
+SHORT_SHARE, SHORT_LENGTHS = 0.7, (1, 2)
+"""The share of training texts that have one or two letters: from them a model learns the letters, then to align."""
 GROUPS, GROUP_LENGTHS = (1, 3), (1, 4)
 """The smallest and largest number of groups in a text, and of letters in a group."""
 WORDS_PER_MINUTE, PITCHES = (12.0, 35.0), (300.0, 1000.0)
@@ -68,7 +72,8 @@ class MorseCorpus(Settings):
         return {name: self._split(name, count, rate, easier[name]) for name, count in counts.items()}, []
 
     def _split(self, name: str, count: int, rate: int, easier: float) -> RecordingExamples:
-        keyings = [Keying.sample(generator(SEED, f"morse/{name}", number)) for number in range(count)]
+        short_share = SHORT_SHARE if name == "train" else 0.0
+        keyings = [Keying.sample(generator(SEED, f"morse/{name}", number), short_share) for number in range(count)]
 
         def render(number: int) -> Samples:
             rng = generator(SEED, f"morse/{name}/sound", number)
@@ -94,10 +99,12 @@ class Keying:
     seconds: float
 
     @staticmethod
-    def sample(rng: np.random.Generator) -> Keying:
-        """A random text, keyed by a random operator."""
+    def sample(rng: np.random.Generator, short_share: float = 0.0) -> Keying:
+        """A random text, keyed by a random operator; this share of the texts is short."""
         letters = list(MORSE_CODE)
         groups = rng.integers(*GROUP_LENGTHS, size=rng.integers(*GROUPS, endpoint=True), endpoint=True)
+        if rng.random() < short_share:
+            groups = rng.integers(*SHORT_LENGTHS, size=1, endpoint=True)
         text = " ".join("".join(rng.choice(letters, size)) for size in groups)
         return Keying.of(text, 1.2 / rng.uniform(*WORDS_PER_MINUTE), rng)
 

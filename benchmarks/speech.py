@@ -1,0 +1,142 @@
+"""Error rates of speech recognition: Morse code in noise, spoken digits of new speakers, strings of them, Mandarin.
+
+python benchmarks/speech.py ROW [ROW ...] --out FOLDER       train and score these rows (without names: all)
+python benchmarks/speech.py collect FOLDER                   all rows into results/speech.json
+
+Each row is a file, and an existing one is not measured again. Test speakers are never trained on, and intervals
+resample speakers. The rows of FSDD are one for each speaker that is left out. PocketSphinx (`pip install pocketsphinx`)
+with a grammar of the ten digits is a peer of the digit rows, if it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from seq2see.core.devices import describe_machine
+from seq2see.core.files import write_json
+from seq2see.data.recordings import RecordingExamples, to_int16
+from seq2see.data.resampling import resample
+from seq2see.recipes.registry import recipe
+from seq2see.runs.callbacks import NullListener
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.train import train_recipe
+from seq2see.tasks.recipe import Recipe
+from seq2see.tasks.registry import task_of
+from seq2see.tasks.speech_scores import score_recordings
+
+RESULTS = Path(__file__).parent / "results" / "speech.json"
+COMMAND = "python benchmarks/speech.py"
+FSDD_SPEAKERS = ("george", "jackson", "lucas", "nicolas", "yweweler")
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+POCKETSPHINX_RATE = 16_000
+
+
+def fsdd(speaker: str) -> Recipe:
+    """Single digits of FSDD; one speaker is the test, the others and AudioMNIST are trained on."""
+    changes: dict[str, Any] = {"corpus.max_digits": 1, "corpus.test_speakers": (f"fsdd/{speaker}",)}
+    return recipe("transcribe-digits").with_(**changes)
+
+
+def audiomnist() -> Recipe:
+    """Single digits of AudioMNIST; the test speakers are not trained on."""
+    return recipe("transcribe-digits").with_(**{"corpus.corpora": ("audiomnist",), "corpus.max_digits": 1})
+
+
+ROWS: dict[str, Callable[[], Recipe]] = {
+    "morse": lambda: recipe("transcribe"),
+    "morse-attention": lambda: recipe("transcribe-attention"),
+    "morse-joint": lambda: recipe("transcribe-joint"),
+    "morse-transducer": lambda: recipe("transcribe-transducer"),
+    "morse-transducer-attention": lambda: recipe("transcribe-transducer-attention"),
+    **{f"fsdd-{speaker}": lambda speaker=speaker: fsdd(speaker) for speaker in FSDD_SPEAKERS},
+    "audiomnist": audiomnist,
+    "digit-strings": lambda: recipe("transcribe-digits"),
+    "tones": lambda: recipe("transcribe-tones"),
+    "mandarin-words": lambda: recipe("transcribe-mandarin"),
+}
+"""The recipe of each row; Morse code is tested at 0 dB."""
+
+
+def measure(name: str, made: Recipe, out: Path) -> dict[str, Any]:
+    """Train and score one row."""
+    start = time.monotonic()
+    run = train_recipe(made, out / "runs" / name, NullListener())
+    seconds = time.monotonic() - start
+    scores = {"seq2see": evaluate(run)["test"]}
+    if name.startswith(("fsdd", "audiomnist", "digit-strings")) and find_spec("pocketsphinx"):
+        splits, _ = task_of(made).read(made)
+        scores["PocketSphinx"] = pocketsphinx_scores(splits["test"])  # type: ignore[arg-type]
+    row = {"name": name, "seconds": round(seconds, 1), "scores": scores, "environment": describe_machine()}
+    write_json(out / f"{name}.json", row)
+    return row
+
+
+def pocketsphinx_scores(examples: RecordingExamples) -> dict[str, Any]:
+    """The error rates of PocketSphinx with a grammar of any number of digits."""
+    from pocketsphinx import Decoder  # an optional peer
+
+    decoder = Decoder(samprate=POCKETSPHINX_RATE, lm=None)
+    grammar = f"#JSGF V1.0; grammar digits; public <digits> = ({' | '.join(DIGITS)})+;"
+    decoder.add_jsgf_string("digits", grammar)
+    decoder.activate_search("digits")
+    outputs = []
+    for index in range(len(examples)):
+        samples = resample(examples.samples[index], Fraction(POCKETSPHINX_RATE, examples.rate))
+        decoder.start_utt()
+        decoder.process_raw(to_int16(samples).tobytes(), full_utt=True)
+        decoder.end_utt()
+        words = decoder.hyp().hypstr.split() if decoder.hyp() else []
+        outputs.append("".join(str(DIGITS.index(word)) for word in words))
+    return score_recordings(outputs, examples)
+
+
+def collect(folder: Path, results: Path) -> None:
+    """Combine all rows of a folder into one results file."""
+    rows = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    table = []
+    for row in rows:
+        for system, scores in row["scores"].items():
+            rates = {f"{unit} error %": scores[f"{unit}_error_rate"]["value"] for unit in ("character", "word")}
+            interval = scores["character_error_rate"]
+            table.append(
+                {
+                    "row": row["name"],
+                    "system": system,
+                    **{name: round(value, 2) for name, value in rates.items()},
+                    "low": round(interval["low"], 2),
+                    "high": round(interval["high"], 2),
+                    "speakers": interval["groups"],
+                }
+            )
+    environment = rows[0]["environment"] if rows else {}
+    write_json(results, {"command": COMMAND, "environment": environment, "rows": table})
+    print(f"{results}: {len(table)} rows")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", help=f"collect FOLDER, or some of {', '.join(ROWS)}")
+    parser.add_argument("--out", type=Path, default=Path("speech-rows"))
+    options = parser.parse_args(arguments)
+    if options.rows[:1] == ["collect"]:
+        collect(Path(options.rows[1]), RESULTS)
+        return
+    for name in options.rows or ROWS:
+        if (options.out / f"{name}.json").exists():
+            print(f"{name} is measured already")
+            continue
+        scores = measure(name, ROWS[name](), options.out)["scores"]
+        for system, each in scores.items():
+            print(f"{name} {system}: character error rate {each['character_error_rate']['value']:.2f} %")
+
+
+if __name__ == "__main__":
+    main()
