@@ -7,8 +7,8 @@ export const strings = {
     help_text:
       "A recording is a wave: sampled air pressure. The log-mel spectrogram shows its power in bands of frequencies, one column " +
       "every 10 ms, and is the input of the model. The encoder turns every four columns into one vector. With CTC each vector " +
-      "has a probability for every token and for the blank (dashed), which means “no new letter”: letters are short spikes " +
-      "between blanks. A decoder with attention writes letter by letter instead; its weights show where in the sound each " +
+      "has a probability for every token and for the blank (dashed), which means “no new letter”: letters are short spikes, " +
+      "and the blank fills the rest. A decoder with attention writes letter by letter instead; its weights show where in the sound each " +
       "letter comes from. Colored boxes are the letters at their times. The play button plays what the model hears.",
     figure: "Speech",
     recording: "test recording",
