@@ -261,6 +261,9 @@ def test_a_saved_page_has_recordings_and_no_microphone(page, runs, tmp_path):
         assert "the microphone and your own files need" in page.locator("main").inner_text()
         page.get_by_role("button", name="play", exact=True).click()
         wait_until(page, f"document.querySelector('{CANVAS}').viewData.time > 0.1")
+    page.goto("about:blank")
+    page.goto(path.as_uri())
+    page.wait_for_selector(f"{DRAWN}.view-speech {TEXT}")
     assert [each.url for each in page.monitor.requests if each.url.startswith("http")] == []
 
 

@@ -364,6 +364,8 @@ VIEW_RECORDERS: dict[str, Callable[[ResponseRecorder], None]] = {
 }
 
 
+FIRST_VIEWS = ("attention", "speech")
+"""The views that a saved page opens with, if a run has one of them."""
 PAGE = Path(__file__).parent / "page"
 VIEWS_MODULE = "views.js"
 """The module that lists all views."""
@@ -455,8 +457,9 @@ def saved_page(
         recorder = ResponseRecorder(workspace, run, text, target, max_bytes)
         responses |= record_views(recorder, views)
         max_bytes = recorder.bytes_left
-    has_attention = any("attention" in run["capabilities"] for run in runs)
-    link = {"view": "attention" if has_attention else "", "text": text, "target": target or ""}
+    offered = {view for run in runs for view in run["views"] if view in views}
+    first = next((view for view in FIRST_VIEWS if view in offered), "")
+    link = {"view": first, "text": text, "target": target or ""}
     script = bundle_script(views if set(views) < set(VIEW_RECORDERS) else ())
     return _page(script, {"runs": runs, "views": list(views), "link": link, "responses": responses})
 
