@@ -230,6 +230,28 @@ def test_the_microphone_is_transcribed(microphone_page, runs, name, lang, record
         assert "cabd" in final
 
 
+def test_the_worklet_sends_chunks_and_the_rest_at_the_end(open_view, page):
+    open_view("speech", run="speech")
+    messages = page.evaluate(
+        """async () => {
+          const sent = [];
+          globalThis.sampleRate = 1000;
+          globalThis.AudioWorkletProcessor = class {
+            port = { postMessage: (message) => sent.push(message && Array.from(message)) };
+          };
+          globalThis.registerProcessor = (name, kind) => (globalThis.Recorder = kind);
+          await import("/page/parts/recorder_worklet.js");
+          const recorder = new Recorder();
+          const going = [recorder.process([[]])];
+          going.push(recorder.process([[new Float32Array(150).fill(0.5)]]));
+          going.push(recorder.process([[new Float32Array(150).fill(-2)]]));
+          recorder.port.onmessage();
+          return [...sent, ...going, recorder.process([[]])];
+        }"""
+    )
+    assert messages == [[16384] * 150 + [-32767] * 50, [-32767] * 100, None, True, True, True, False]
+
+
 def test_leaving_the_view_ends_the_recording(microphone_page, runs):
     page = microphone_page
     page.goto(f"{runs.link}&{urlencode({'view': 'speech', 'run': runs.id('speech')})}")

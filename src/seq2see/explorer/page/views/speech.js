@@ -57,17 +57,17 @@ class SpeechView {
   }
 
   /** The fields of a request: a recording of the test split, or the user's own. */
-  params(fields = {}) {
+  params(fields = {}, sound = this.sound) {
     const { run, state } = this.app;
-    return { run: run.id, ...(this.sound ? { sound: this.sound } : { number: state.number }), ...fields };
+    return { run: run.id, ...(sound ? { sound } : { number: state.number }), ...fields };
   }
 
   /** The letters of the recording, and all arrays of the figure. */
-  async load() {
-    const info = await this.app.fetchJson("speech/transcript", this.params());
+  async load(sound = this.sound) {
+    const info = await this.app.fetchJson("speech/transcript", this.params({}, sound));
     const parts = {};
-    for (const part of info.parts) parts[part] = await this.app.fetchArray("speech/part", this.params({ part }));
-    this.info = { ...info, ...parts };
+    for (const part of info.parts) parts[part] = await this.app.fetchArray("speech/part", this.params({ part }, sound));
+    Object.assign(this, { sound, info: { ...info, ...parts } });
   }
 
   async draw() {
@@ -191,14 +191,7 @@ class SpeechView {
 
   /** Show a sound file of the user; if the server cannot read it, what was shown stays. */
   async openOwn(sound) {
-    const { sound: before } = this;
-    this.sound = sound;
-    try {
-      await this.load();
-    } catch (error) {
-      this.sound = before;
-      throw error;
-    }
+    await this.load(sound);
     ownSounds.set(this.app.run.id, sound);
     this.app.set({ own: true, at: 0 });
     this.show();
