@@ -5,14 +5,18 @@ A text, the name of a run and a label look like markup: they must be displayed a
 
 from __future__ import annotations
 
+import io
+import wave
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from seq2see.core.settings import walk
-from seq2see.recipes.registry import recipe, resolve
+from seq2see.data.recordings import to_int16
+from seq2see.recipes.registry import recipe
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.train import train_recipe
 
@@ -103,6 +107,54 @@ def sine_csv(folder: Path) -> Path:
     return _write_text(folder / "waves.csv", "".join(f"{value:.3f}\n" for value in values))
 
 
+PITCHES = {"a": 400, "b": 700, "c": 1050, "d": 1500}
+"""Hertz of each letter of a recording."""
+SOUND_RATE = 4000
+
+
+def tones(text: str, seed: int = 0, rate: int = SOUND_RATE) -> NDArray[np.float32]:
+    """A recording of a tone for each letter, with pauses between them."""
+    random = np.random.default_rng(seed)
+    parts = [np.zeros(rate // 10)]
+    for letter in text:
+        time = np.arange(int(rate * random.uniform(0.10, 0.16))) / rate
+        tone = 0.4 * np.sin(2 * np.pi * PITCHES[letter] * time) * np.hanning(len(time)) ** 0.3
+        parts += [tone, np.zeros(int(rate * random.uniform(0.06, 0.12)))]
+    samples = np.concatenate([*parts, np.zeros(rate // 10)])
+    return (samples + 0.003 * random.standard_normal(len(samples))).astype(np.float32)
+
+
+def wav_bytes(samples: NDArray[np.float32], rate: int = SOUND_RATE) -> bytes:
+    """A WAV file of one channel."""
+    content = io.BytesIO()
+    with wave.open(content, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(to_int16(samples).tobytes())
+    return content.getvalue()
+
+
+def recordings_tsv(folder: Path) -> Path:
+    """Recordings of tones with their letters."""
+    random, lines = np.random.default_rng(1), ["path\ttext\n"]
+    for number in range(80):
+        text = "".join(random.choice(list(PITCHES), random.integers(2, 6)))
+        (folder / f"{number}.wav").write_bytes(wav_bytes(tones(text, number)))
+        lines.append(f"{number}.wav\t{text}\n")
+    return _write_text(folder / "recordings.tsv", "".join(lines))
+
+
+SPEECH = {
+    "source.sampling_rate": SOUND_RATE,
+    "source.bands": 16,
+    "source.embedding.channels": 8,
+    "encoder.width": 32,
+    "encoder.depth": 1,
+    "training.steps": 100,
+    "training.batch_tokens": 800,
+}
+
 # name: the recipe, its data, and other settings
 RUNS: dict[str, tuple[str, Callable[[Path], Path], dict[str, object]]] = {
     "recurrent": ("pocket-gru-attention", pairs, {"encoder.depth": 1, "decoder.depth": 1}),
@@ -120,6 +172,8 @@ RUNS: dict[str, tuple[str, Callable[[Path], Path], dict[str, object]]] = {
         videos_csv,
         {"source.image_size": 12, "source.frames": 5, "source.embedding.depth": 2, "training.batch_size": 16},
     ),
+    "speech": ("transcribe", recordings_tsv, SPEECH),
+    "speech-joint": ("transcribe-joint", recordings_tsv, SPEECH | {"training.steps": 200}),
     "series": ("forecast-gru", sine_csv, {"target.context_length": 12}),
 }
 

@@ -87,16 +87,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
 
 
 @pytest.fixture(scope="package")
-def chromium() -> Iterator[Any]:
-    """One browser."""
+def launch() -> Iterator[Callable[..., Any]]:
+    """A function that starts a browser with further flags."""
     from playwright.sync_api import sync_playwright
 
     assert CHROMIUM, f"{BROWSER_REQUIRED} is set, but there is no Chromium"
+    flags = ["--disable-gpu", *["--no-sandbox"] * (os.geteuid() == 0)]
     with sync_playwright() as playwright:
-        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--disable-gpu", *sandbox])
-        yield browser
-        browser.close()
+        yield lambda *more: playwright.chromium.launch(executable_path=CHROMIUM, args=[*flags, *more])
+
+
+@pytest.fixture(scope="package")
+def chromium(launch: Callable[..., Any]) -> Iterator[Any]:
+    """One browser."""
+    browser = launch()
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="package")

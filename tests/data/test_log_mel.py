@@ -140,3 +140,11 @@ def test_a_warp_shifts_a_tone_to_another_band():
     log_mel, samples = LogMel(8000, 40), sine(0.2, 1000)
     bands = [int(log_mel.log_powers(samples, warp).mean(0).argmax()) for warp in (0.8, 1.0, 1.2)]
     assert bands[0] > bands[1] > bands[2]
+
+
+def test_the_frequencies_of_the_bands_are_their_peaks():
+    assert LogMel(2000, 2).frequencies == pytest.approx([1000 / 3, 2000 / 3])  # a third and two thirds of 15 mel
+    log_mel = LogMel(8000, 40)
+    for band in (9, 21, 33):
+        tone = np.sin(2 * np.pi * log_mel.frequencies[band] * np.arange(4000) / 8000)
+        assert log_mel.log_powers(tone.astype(np.float32)).mean(0).argmax() == band

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from sound_models import OUTPUTS, sound_model
 from text_models import GENERATIVE, SHAPES, SOURCE, STACK, WITH_POSITIONS, WITHOUT_POSITIONS, text_model
 from tiny_workspace import image_captioner, image_classifier, opened_run, random_model, series_model, video_captioner
 
@@ -110,6 +111,7 @@ FAMILIES: dict[str, Callable[[], Model]] = {
     "series": series_model,
     "series, mlp": _forecaster(MLP),
     "series, transformer": _forecaster(STACK),
+    **{f"speech, {name}": (lambda name=name: sound_model(name)) for name in OUTPUTS},
     "ensemble": _ensemble("transformer"),
     "ensemble, caption": _ensemble("caption"),
 }

@@ -7,6 +7,7 @@ import json
 import random
 from typing import Any
 
+from sound_models import wav_base64
 from text_models import LETTERS
 from tiny_workspace import BEARER, HOST_HEADER, SCRIPT, image
 
@@ -27,18 +28,23 @@ MALFORMED = [
 
 SUPPORTED_RUNS = {
     "vit": ["r5", "r9", "r11"], "recurrent": ["r2", "r10", "r11"], "runs": ["r6", "r7"],
-    "mistakes": ["r7", "r8", "r12"], "series": ["r10"],
+    "mistakes": ["r7", "r8", "r12"], "series": ["r10"], "speech": ["r13"],
 }  # fmt: skip
 """The runs that support the routes with this prefix."""
 IMAGE_RUNS = SUPPORTED_RUNS["vit"]
 """Runs with images as input."""
-ALL_RUNS = [f"r{number}" for number in range(1, 13)]
+ALL_RUNS = [f"r{number}" for number in range(1, 14)]
 LIKELY_VALUES: dict[str, list[Any]] = {
     "cell": ["encoder.stack.forward_cells.0", "encoder.stack.backward_cells.0", "decoder.stack.cells.0"],
     "signal": ["hidden", "reset", "update"],
     "split": ["test", "forecasts"],
     "block": ["", "encoder", "encoder.blocks.0.self_attention", "decoder"],
     "file": [image(), image(11)],
+    "sound": ["", wav_base64("ab"), wav_base64("c")[:-99]],
+    "samples": ["", base64.b64encode(bytes(range(256)) * 9).decode()],
+    "recording": ["0123456789abcdef"],
+    "rate": [8000, 44_100],
+    "start": [0],
     "pixels": [base64.b64encode(bytes(range(192))).decode()],
     "cover": [[], [0], [1, 3]],
     "order": [[], [3, 1, 0, 2]],

@@ -50,6 +50,7 @@ VIEWS = {
     "series": {"recurrent", "compare", "architecture"},
     "series, mlp": {"compare", "architecture"},
     "series, transformer": {*ATTENTION_VIEWS, "compare", "architecture"},
+    **{name: {"speech", "architecture"} for name in FAMILIES if name.startswith("speech")},
     "ensemble": {*GENERATIVE_VIEWS} - {"embeddings"},
     "ensemble, caption": {*GENERATIVE_VIEWS} - {"embeddings"},
 }

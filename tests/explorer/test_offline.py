@@ -96,7 +96,7 @@ def test_the_security_policy_allows_only_the_script_and_style_of_the_page():
         for text in (style.split("</style>")[0], script)
     ]
     sources = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*sums)
-    assert policy == f"default-src 'none'; img-src data: blob:; {sources}"
+    assert policy == f"default-src 'none'; img-src data: blob:; media-src blob:; {sources}"
     assert stored_in(page)["link"]["text"] == "</script><b>红"
     assert "http" not in page.replace("http://www.w3.org/", "").replace("http-equiv", "")
 

@@ -43,7 +43,7 @@ EXPECTED_HEADERS = {
     b"x-content-type-options": b"nosniff", b"referrer-policy": b"no-referrer", b"cache-control": b"no-store",
     b"cross-origin-resource-policy": b"same-origin", b"cross-origin-opener-policy": b"same-origin",
     b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    b"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    b"media-src 'self' blob:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
 }  # fmt: skip
 """The headers of every response."""
 PATHS = (

@@ -43,11 +43,11 @@ def client(tmp_path_factory):
 class TestRuns:
     def test_each_run_is_listed_with_its_family_and_task(self, client):
         runs = client.send("GET", "/api/runs").json()["runs"]
-        assert [run["id"] for run in runs] == [f"r{number}" for number in range(1, 13)]
+        assert [run["id"] for run in runs] == [f"r{number}" for number in range(1, 14)]
         families = ["transformer", "recurrent", "gpt", "bert", "vit", "transformer", "transformer", "vit", "caption"]
-        families += ["recurrent", "video", "recurrent"]
+        families += ["recurrent", "video", "recurrent", "ctc"]
         tasks = ["translate", "translate", "write", "fill", "classify-image", "translate", "translate"]
-        tasks += ["classify-image", "caption", "forecast", "caption-video", "forecast"]
+        tasks += ["classify-image", "caption", "forecast", "caption-video", "forecast", "transcribe"]
         assert [run["family"] for run in runs] == families
         assert [run["task"] for run in runs] == tasks
         assert [run["id"] for run in runs if not run["ready"]] == ["r6"]

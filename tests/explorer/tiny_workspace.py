@@ -18,6 +18,7 @@ from typing import Any
 import httpx2
 import numpy as np
 from PIL import Image
+from sound_models import sound_model
 from text_models import SHAPES, STACK, WITH_POSITIONS, text_model
 
 from seq2see.data.image_dataset import ImageProcessor, VideoProcessor
@@ -96,7 +97,7 @@ def opened_run(id: str, name: str, model: Model) -> OpenRun:
 
 
 def workspace(folder: Path | None = None) -> Workspace:
-    """Five models; with a folder also an unfinished run, three evaluated runs, and models of images and series."""
+    """Five models; with a folder also an unfinished run, evaluated runs, and models of images, series and sounds."""
     models = [*map(text_model, ("transformer", "rnn", "gpt", "bert")), image_classifier()]
     runs = [opened_run(f"r{number}", f"r{number}", model) for number, model in enumerate(models, 1)]
     runs[0].name = f"{SCRIPT} 变换器"
@@ -109,6 +110,7 @@ def workspace(folder: Path | None = None) -> Workspace:
             opened_run("r10", "r10", series_model()),
             opened_run("r11", "r11", video_captioner()),
             OpenRun("r12", "forecast", forecast_run(folder / "forecast"), folder / "forecast" / "model"),
+            opened_run("r13", "r13", sound_model("ctc")),
         ]
         runs[6].model, runs[7].model, runs[11].model = text_model("transformer"), image_classifier(), series_model()
     return Workspace({run.id: run for run in runs})
@@ -172,6 +174,7 @@ def make_app(opened: Workspace) -> App:
 def required_fields(route: str) -> dict[str, object]:
     """The required fields of a request to a route, besides its run."""
     fields = {"cell": "decoder.stack.cells.0", "layer": 0, "row": 0, "part": "query", "word": 0, "split": "test"}
+    fields |= {"recording": "0" * 16, "rate": 8000, "start": 0, "samples": ""}
     fields |= {"text": "我", "step": 10, "file": "", "side": "source", "target": "a", "block": ""}
     return {name: value for name, value in fields.items() if name in ROUTES[route].request_model.model_fields}
 

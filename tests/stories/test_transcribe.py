@@ -37,7 +37,7 @@ OUTPUTS = (
 SMALL = {
     "corpus.size": 24,
     "source.bands": 16,
-    "source.rate": 4000,
+    "source.sampling_rate": 4000,
     "source.embedding.channels": 4,
     "training.batch_tokens": 3000,
     "decoding.max_new_tokens": 12,
@@ -151,7 +151,7 @@ def test_the_report_shows_rates_recordings_and_the_worst_transcripts(run: RunFol
 def test_the_explorer_opens_it_and_shows_its_mistakes(run: RunFolder):
     workspace = Workspace.open([str(run.path)])
     described = describe_run(workspace.run("r1"))
-    assert described["views"] == ["runs", "mistakes", "architecture"]
+    assert described["views"] == ["runs", "speech", "mistakes", "architecture"]
     assert described["family"] in ("ctc", "attention", "ctc-attention", "transducer", "transducer-attention")
     rows = evaluated_rows(run, workspace.run("r1").model, "test")
     assert len(rows) == 10
@@ -160,18 +160,20 @@ def test_the_explorer_opens_it_and_shows_its_mistakes(run: RunFolder):
 
 def test_a_recording_is_plain_data_for_a_page(run: RunFolder):
     model = seq2see.load(run.path)
-    picture = recording_data(model, keyed(), "et")
-    assert json.loads(json.dumps(picture)) == picture
-    assert picture["seconds"] == 1.5
-    assert len(picture["spectrogram"][0]) == 16
-    assert len(picture["wave"]["low"]) == len(picture["wave"]["high"]) == 1000
-    assert [each["text"] for each in picture["tokens"]] == ["e", "t"]
+    data = recording_data(model, keyed(), "et")
+    np.testing.assert_array_equal(data.samples, keyed())
+    np.testing.assert_array_equal(data.spectrogram, model.encode_sound(keyed()).features)
+    assert data.spectrogram.shape[1] == 16
+    assert [each.text for each in data.letters] == ["e", "t"]
     attends = run.recipe().decoder is not None and run.recipe().decoder.attention != "none"
-    assert bool(picture["attention"]) == attends
+    assert (data.attention is not None) == attends
+    vectors = -(-len(data.spectrogram) // 4)
     if attends:
-        vectors = -(-len(picture["spectrogram"]) // 4)
-        assert {len(row) for row in picture["attention"]} == {vectors}
-        assert sum(picture["attention"][0]) == pytest.approx(1, abs=0.01)
+        assert data.attention.shape == (len(data.queries), vectors)
+        assert data.attention[0].sum() == pytest.approx(1, abs=0.01)
+    assert (data.probabilities is not None) == run.recipe().target.kind.startswith("ctc")
+    if data.probabilities is not None:
+        assert data.probabilities.shape == (vectors, len(data.vocabulary))
 
 
 def test_the_verb_transcribe_prints_files_folders_times_and_json(run: RunFolder, tmp_path: Path, capsys):

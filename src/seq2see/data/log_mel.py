@@ -55,6 +55,12 @@ class LogMel:
             message = f"Of {bands} bands at {rate:,} Hz, band {empty[0] + 1} contains no frequency of the spectrum."
             raise UserError(message, hint="Set source.bands to a smaller number, such as 40.")
 
+    @property
+    def frequencies(self) -> list[float]:
+        """The peak of each band in Hz."""
+        top = mel(self.rate / 2)
+        return [mel_frequency(top * number / (self.bands + 1)) for number in range(1, self.bands + 1)]
+
     def frames(self, samples: int) -> int:
         """The number of frames of a recording of this many samples: only whole frames count."""
         return max(0, 1 + (samples - self.window_length) // self.hop)

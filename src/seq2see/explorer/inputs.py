@@ -1,4 +1,4 @@
-"""The inputs of models from requests: texts, image files and pixels, and default inputs.
+"""The inputs of models from requests: texts, image files and pixels, sound files, and default inputs.
 
 A text in a request is never a file name. The default is an example from the samples of the run, or a fixed text. The
 patches of an image can be reordered and masked.
@@ -21,7 +21,9 @@ from seq2see.core.errors import UserError
 from seq2see.data.examples import ImageExamples
 from seq2see.data.image_dataset import ImageProcessor, VideoProcessor
 from seq2see.data.readers.image_files import decode_image
+from seq2see.data.readers.sound_files import decode_sound
 from seq2see.data.readers.video_decoding import load_frames
+from seq2see.data.recordings import CharacterTimes, RecordingExamples
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS, ArrayResponse, ImageBase64, Index, PixelsBase64, RunRequest
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.inspection.patch_editing import mask_patches, reorder_patches
@@ -36,7 +38,7 @@ def example_of(run: OpenRun, text: str = "") -> Any:
     """
     if run.task.reads_files:
         if text:
-            reject_image_model(run)
+            reject_file_model(run)
         return run.task.example_input(run.settings)
     return text or next((_unescape(row[0]) for row in _samples(run)), run.task.example_input(run.settings))
 
@@ -69,15 +71,19 @@ def _unescape(text: str) -> str:
     return text.replace("⏎", "\n").replace("⇥", "\t")
 
 
-def reject_image_model(run: OpenRun) -> None:
-    """Reject image models: in Python, their text input is a file name, and a request must not name files."""
+def reject_file_model(run: OpenRun) -> None:
+    """Reject models of images and sounds: in Python, their text input is a file name, and a request names no files."""
     if run.task.reads_files:
-        raise UserError("This model needs an image as input.", location=run.name, hint="Give an image.")
+        kind = run.task.input_kind
+        article = "an" if kind == "image" else "a"
+        raise UserError(
+            f"This model needs {article} {kind} as input.", location=run.name, hint=f"Give {article} {kind}."
+        )
 
 
 def require_text_model(run: OpenRun) -> None:
     """Reject models of images and of series."""
-    reject_image_model(run)
+    reject_file_model(run)
     if run.task.input_kind != "text":
         kind = run.task.input_kind
         raise UserError(
@@ -102,7 +108,7 @@ def pixels_of(run: OpenRun, *files: str) -> NDArray[np.uint8]:
     processor: Any = run.model.tokenizers.source
     if not isinstance(processor, ImageProcessor):
         raise UserError("This model does not accept images.", location=run.name, hint="Give a text.")
-    contents = [_content(each) for each in files]
+    contents = [decode_base64(each, "image") for each in files]
     if isinstance(processor, VideoProcessor):
         return load_frames(contents, processor.image_size, processor.channels, processor.frames)
     if len(contents) > 1:
@@ -112,11 +118,56 @@ def pixels_of(run: OpenRun, *files: str) -> NDArray[np.uint8]:
     return decode_image(contents[0], "image", processor.image_size, processor.channels)
 
 
-def _content(file: str) -> bytes:
+def samples_of(run: OpenRun, file: str) -> NDArray[np.float32]:
+    """The samples of a sound file in base64, at the sampling rate of the model of this run."""
+    model: Any = run.model
+    if run.task.input_kind != "sound":
+        raise UserError("This model does not accept sounds.", location=run.name, hint="Choose a run that transcribes.")
+    return decode_sound(decode_base64(file, "sound"), model.rate, "this recording").samples
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording with its metadata; those of an uploaded one are unknown."""
+
+    samples: NDArray[np.float32]
+    name: str = ""
+    truth: str = ""
+    times: CharacterTimes = ()
+    """Start and end of each character of `truth` in seconds, if known."""
+
+
+def test_recordings(run: OpenRun) -> RecordingExamples | None:
+    """The test split of a run; None for runs whose data are missing."""
     try:
-        return base64.b64decode(file, validate=True)
+        examples = run.test_examples
+    except UserError:
+        return None
+    return examples if isinstance(examples, RecordingExamples) else None
+
+
+def recording_of(run: OpenRun, number: int, file: str = "") -> Recording:
+    """A sound file in base64, or a recording of the test split; without test recordings, a tone."""
+    if file:
+        return Recording(samples_of(run, file))
+    examples = test_recordings(run)
+    if not examples:
+        return Recording(run.task.example_input(run.settings))
+    if number >= len(examples):
+        message = f"There are {len(examples):,} test recordings, and no recording {number:,}."
+        raise UserError(message, hint="Choose a smaller number, or upload a recording.")
+    times = examples.times[number] if examples.times else ()
+    return Recording(examples.samples[number], examples.names[number], examples.texts[number], times)
+
+
+def decode_base64(content: str, kind: str) -> bytes:
+    """The bytes of a file in a request."""
+    try:
+        return base64.b64decode(content, validate=True)
     except ValueError:
-        raise UserError("This is not base64.", location="image", hint="Send the bytes of an image file.") from None
+        article = "an" if kind == "image" else "a"
+        hint = f"Send the bytes of {article} {kind} file."
+        raise UserError("This is not base64.", location=kind, hint=hint) from None
 
 
 DEFAULT_GRID = 8

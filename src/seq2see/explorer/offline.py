@@ -39,6 +39,8 @@ BEAM_WIDTHS, SEEDS, MAX_NEW_TOKENS = range(2, 9), 4, 24
 """The beam widths and the number of samples that are saved, and the maximum number of tokens of each."""
 MAX_IMAGES = 3
 """The number of test images in a saved page."""
+MAX_RECORDINGS = 6
+"""The number of test recordings in a saved page."""
 MAX_PATCHES = 100
 """Of models with more patches, only the mean of the heads is saved: the size of a map is the square of this number."""
 DISCARD_RATIOS = (0, 0.5, 0.9)
@@ -246,6 +248,16 @@ def _record_image(recorder: ResponseRecorder, info: dict[str, Any], fields: dict
         recorder.request("vit/regions", **fields, target=prediction["text"])
 
 
+def speech(recorder: ResponseRecorder) -> None:
+    """A few test recordings with their letters, and the arrays of the figure."""
+    for number in range(MAX_RECORDINGS):
+        info = recorder.request("speech/transcript", number=number)
+        for part in info["parts"]:
+            recorder.request("speech/part", number=number, part=part)
+        if number + 1 >= info["count"]:
+            break
+
+
 def positions(recorder: ResponseRecorder) -> None:
     """The position encodings of each side, and the predictions for the text in its order and reversed."""
     encodings = recorder.request("positions/encodings")
@@ -348,9 +360,12 @@ VIEW_RECORDERS: dict[str, Callable[[ResponseRecorder], None]] = {
     "recurrent": recurrent,
     "vit": images,
     "positions": positions,
+    "speech": speech,
 }
 
 
+FIRST_VIEWS = ("attention", "speech")
+"""The views that a saved page opens with, if a run has one of them."""
 PAGE = Path(__file__).parent / "page"
 VIEWS_MODULE = "views.js"
 """The module that lists all views."""
@@ -442,8 +457,9 @@ def saved_page(
         recorder = ResponseRecorder(workspace, run, text, target, max_bytes)
         responses |= record_views(recorder, views)
         max_bytes = recorder.bytes_left
-    has_attention = any("attention" in run["capabilities"] for run in runs)
-    link = {"view": "attention" if has_attention else "", "text": text, "target": target or ""}
+    offered = {view for run in runs for view in run["views"] if view in views}
+    first = next((view for view in FIRST_VIEWS if view in offered), "")
+    link = {"view": first, "text": text, "target": target or ""}
     script = bundle_script(views if set(views) < set(VIEW_RECORDERS) else ())
     return _page(script, {"runs": runs, "views": list(views), "link": link, "responses": responses})
 
@@ -460,7 +476,8 @@ def _check(text: str) -> None:
 
 def _page(script: str, content: dict[str, Any]) -> str:
     style = (PAGE / "style.css").read_text(encoding="utf-8")
-    policy = f"default-src 'none'; img-src data: blob:; style-src {csp_hash(style)}; script-src {csp_hash(script)}"
+    policy = f"default-src 'none'; img-src data: blob:; media-src blob:; style-src {csp_hash(style)}; "
+    policy += f"script-src {csp_hash(script)}"
     # "<" could end the element that contains the JSON, so it is escaped.
     stored = json.dumps(content, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     return f"""<!DOCTYPE html>

@@ -34,6 +34,7 @@ from seq2see.explorer.views import (
     predict,
     recurrent,
     runs,
+    speech,
     tokenize,
     vit,
 )
@@ -91,6 +92,9 @@ ROUTES: dict[str, Route] = {
     "recurrent/context-vectors": Route(TraceRequest, recurrent.context_vectors, max_body_bytes=MAX_MEDIA_BYTES),
     "recurrent/attention-ablation": Route(TraceRequest, recurrent.attention_ablation, max_body_bytes=MAX_MEDIA_BYTES),
     "series/forecast": Route(compare.ForecastRequest, compare.forecast_series),
+    "speech/transcript": Route(speech.SoundRequest, speech.transcript, max_body_bytes=MAX_MEDIA_BYTES),
+    "speech/part": Route(speech.SoundPartRequest, speech.part, max_body_bytes=MAX_MEDIA_BYTES),
+    "speech/live": Route(speech.LiveRequest, speech.live),
     "vit/info": Route(inputs.ImageRequest, vit.model_info, max_body_bytes=MAX_MEDIA_BYTES),
     "vit/image-info": Route(inputs.ImageRequest, inputs.image_info, max_body_bytes=MAX_MEDIA_BYTES),
     "vit/image": Route(inputs.ImageRequest, inputs.image, max_body_bytes=MAX_MEDIA_BYTES),

@@ -19,12 +19,17 @@ MAX_SHOWN_TOKENS = 1_000
 MAX_IMAGE_BYTES = 10 << 20
 """The maximum size of an image file."""
 
+MAX_SOUND_BYTES = 10 << 20
+"""The maximum size of a sound file."""
+
 RunId = Annotated[str, Field(pattern=r"^r[1-9][0-9]{0,3}$")]
 """The id of a run; never a path."""
 InputText = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 """A source text, or a text to continue."""
 ImageBase64 = Annotated[str, Field(max_length=-(-MAX_IMAGE_BYTES // 3) * 4)]
 """An image file in base64."""
+SoundBase64 = Annotated[str, Field(max_length=-(-MAX_SOUND_BYTES // 3) * 4)]
+"""A sound file in base64."""
 PixelsBase64 = Annotated[str, Field(max_length=4 * MAX_IMAGE_BYTES // 3 + 4)]
 """The pixels of an image after preprocessing, in base64."""
 Index = Annotated[int, Field(ge=0, le=100_000)]

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.inputs import ImageRequest, check_length, prepare_image
+from seq2see.explorer.inputs import ImageRequest, check_length, prepare_image, recording_of
 from seq2see.explorer.schemas import InputRequest, InputText
 from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.record import ActivationRecord, Signal, SignalKind
@@ -30,8 +30,11 @@ class TraceRequest(InputRequest):
 
 
 def model_input(workspace: Workspace, request: InputRequest) -> Any:
-    """The input of the model: the text, or the pixels of an image or a video."""
-    if not workspace.run(request.run).task.reads_files:
+    """The input of the model: the text, the pixels of an image or a video, or the samples of a recording."""
+    run = workspace.run(request.run)
+    if run.task.input_kind == "sound":
+        return recording_of(run, request.number).samples
+    if not run.task.reads_files:
         return request.text
     return prepare_image(
         workspace, ImageRequest(run=request.run, number=request.number, pixels=request.pixels)

@@ -27,7 +27,7 @@ WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff]|\\w+|[^\\w\\s]")
 GENERIC_ENGLISH = (
     "yes", "no", "ok", "okay", "i know", "i see", "sure", "of course", "thank you", "thanks", "right", "really", "oh",
     "maybe", "i do not know", "i don t know", "i m not sure", "that s right", "that is right", "me too", "all right",
-    "well", "not really", "i think so", "i hope so", "good", "great", "hello", "hi", "bye", "goodbye",
+    "well", "not really", "i hope so", "good", "great", "hello", "hi", "bye", "goodbye",
 )  # fmt: skip
 GENERIC_CHINESE = (
     "好", "好的", "是的", "对", "不", "不是", "是", "嗯", "嗯嗯", "谢谢", "谢谢你", "我不知道", "不知道", "当然",

@@ -28,7 +28,7 @@ class Sound(Settings):
     """The source sound, as a log-mel spectrogram."""
 
     kind: Literal["sound"] = "sound"
-    rate: int = Field(8000, ge=4000, le=48_000)
+    sampling_rate: int = Field(8000, ge=4000, le=48_000)
     """Samples per second; recordings of other rates are resampled."""
     bands: int = Field(40, ge=8, le=256)
     """Mel bands of the spectrogram."""

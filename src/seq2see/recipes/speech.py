@@ -86,7 +86,7 @@ def transcribe_mandarin() -> TranscribeRecipe:
     return TranscribeRecipe(
         name="transcribe-mandarin",
         corpus=MandarinWords(),
-        source=Sound(rate=16_000, bands=64, embedding=SoundEmbeddingSettings(positions="rotary")),
+        source=Sound(sampling_rate=16_000, bands=64, embedding=SoundEmbeddingSettings(positions="rotary")),
         target=CTCTarget(),
         encoder=TransformerSettings(width=144, depth=4, heads=4, dropout=0.1, activation="gelu"),
         augmentation=SoundAugmentation(time_masks=2, frequency_masks=2, frequency_mask_bands=12, speed=0.1),

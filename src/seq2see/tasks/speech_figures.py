@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.data.recordings import RecordingExamples
+from seq2see.models.sound_embedding import FRAMES_PER_VECTOR
 from seq2see.tasks.transcriber import Letter, Transcriber
 
 if TYPE_CHECKING:
@@ -90,32 +93,66 @@ def attended_letters(model: Transcriber, sound: Any, text: str) -> tuple[Letter,
     return tuple(letters)
 
 
-def recording_data(model: Transcriber, sound: Any, text: str | None = None) -> dict[str, Any]:
-    """One recording as plain data for a page: wave, spectrogram, tokens with times, and attention over the frames.
+@dataclass(frozen=True)
+class RecordingData:
+    """One recording as plain data for a page: what a model computes from it, step by step."""
 
-    Without a text it is the transcript of the model.
+    text: str
+    letters: tuple[Letter, ...]
+    """The letters with their times; of a decoder with attention, the times to which it attends most."""
+    warnings: tuple[str, ...]
+    samples: NDArray[np.float32]
+    spectrogram: NDArray[np.float32]
+    """(frame, band): the log-mel features."""
+    vector_seconds: float
+    """The time from one vector of the encoder to the next."""
+    vocabulary: list[str]
+    """The tokens of `probabilities`."""
+    probabilities: NDArray[np.float32] | None
+    """(vector, token): those of CTC."""
+    queries: list[str]
+    """The tokens of `attention`."""
+    attention: NDArray[np.float32] | None
+    """(token, vector): the mean over all heads of the last layer of the decoder."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all arrays in bytes."""
+        arrays = (self.samples, self.spectrogram, self.probabilities, self.attention)
+        return sum(each.nbytes for each in arrays if each is not None)
+
+
+def recording_data(model: Transcriber, sound: Any, text: str | None = None) -> RecordingData:
+    """A recording, its log-mel features, and its letters; with CTC the probabilities, with a decoder its attention.
+
+    Without a text they are the letters of the model's own transcript.
     """
-    from seq2see.inspection.sound_plots import envelope  # matplotlib only where it is used
-
     inputs = model.encode_sound(sound)
-    prediction = model.predict([inputs.samples])[0]
+    prediction: Any = model.predict([inputs.samples])[0]
     shown = prediction.text if text is None else text
-    low, high = envelope(inputs.samples)
-    has_attention = model.config.model.decoder is not None and bool(shown)
-    attention = model.named_attention(inputs.samples, shown) if has_attention else None
-    return {
-        "name": inputs.name,
-        "seconds": len(inputs.samples) / model.rate,
-        "rate": model.rate,
-        "text": shown,
-        "wave": {"low": low.tolist(), "high": high.tolist()},
-        "spectrogram": np.round(inputs.features.numpy(), 3).tolist(),
-        "frame_seconds": model.log_mel.hop_seconds,
-        "tokens": [
-            {"text": each.text, "start": each.start, "end": each.end, "probability": each.probability}
-            for each in timed_letters(model, inputs.samples, shown)
-        ],
-        "attention": np.round(attention.matrix, 4).tolist() if attention and attention.weights else [],
-        "attention_tokens": list(attention.target) if attention and attention.weights else [],
-        "warnings": list(prediction.warnings),
-    }
+    scores = model.frame_scores(inputs.samples)
+    has_decoder = model.config.model.decoder is not None and bool(shown)
+    attention = model.named_attention(inputs.samples, shown) if has_decoder else None
+    has_attention = attention is not None and bool(attention.weights)
+    vocabulary = model.tokenizers.target
+    return RecordingData(
+        text=shown,
+        letters=_letters(model, inputs.samples, prediction) if text is None else timed_letters(model, sound, text),
+        warnings=prediction.warnings,
+        samples=inputs.samples,
+        spectrogram=inputs.features.numpy(),
+        vector_seconds=FRAMES_PER_VECTOR * model.log_mel.hop_seconds,
+        vocabulary=[] if scores is None else vocabulary.tokens(range(len(vocabulary))),
+        probabilities=None if scores is None else np.exp(scores),
+        queries=list(attention.target) if attention and has_attention else [],
+        attention=attention.matrix if attention and has_attention else None,
+    )
+
+
+def _letters(model: Transcriber, samples: NDArray[np.float32], prediction: Any) -> tuple[Letter, ...]:
+    """The letters of a prediction; without CTC and times, their probabilities are those of the decoder."""
+    letters = prediction.letters or timed_letters(model, samples, prediction.text)
+    if model.output().aligns:
+        return tuple(letters)
+    tokens = prediction.outputs[0].tokens
+    return tuple(replace(each, probability=token.probability) for each, token in zip(letters, tokens, strict=False))

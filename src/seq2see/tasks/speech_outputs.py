@@ -66,6 +66,10 @@ class SpeechOutput(ABC):
         """The frames of given tokens in one recording; empty if the model has no times."""
         return []
 
+    def frame_scores(self, source: Sequences) -> NDArray[np.float32] | None:
+        """(vector, token): the log-probabilities of CTC for one recording; None for a model without CTC."""
+        return None
+
     def fused(self, member: Any, weight: float, settings: SpeechDecoding) -> LogLinear:
         """A model together with the language model."""
         return self.together([member], [weight], settings)
@@ -125,6 +129,10 @@ class CTCOutput(SpeechOutput):
             outputs.append([self._with_times(scores, tokens, score) for tokens, score in found])
         return outputs
 
+    def frame_scores(self, source: Sequences) -> NDArray[np.float32]:
+        """The log-probabilities of the vectors of one recording."""
+        return frame_scores(self.module, self.head, source)[0]
+
     def _with_times(self, scores: NDArray[np.float32], tokens: tuple[int, ...], score: float) -> Transcript:
         return _timed(align(scores, tokens), score)
 
@@ -158,6 +166,10 @@ class JointOutput(SpeechOutput):
             members.append(CTCPrefixModel(self.module, self.module.head.ctc))
             weights.append(settings.ctc_weight)
         return searched(self.together(members, weights, settings), source, settings, seed)
+
+    def frame_scores(self, source: Sequences) -> NDArray[np.float32]:
+        """The log-probabilities of CTC for the vectors of one recording."""
+        return frame_scores(self.module, self.module.head.ctc, source)[0]
 
     def align(self, source: Sequences, tokens: Sequence[int]) -> list[TimedToken]:
         """Forced alignment by CTC."""

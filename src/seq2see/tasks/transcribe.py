@@ -113,7 +113,7 @@ class Transcribe(GenerativeTask):
     input_kind: ClassVar[str] = "sound"
     input_name: ClassVar[str] = "the name of a sound file"
     reads_files: ClassVar[bool] = True
-    views: ClassVar[tuple[str, ...]] = ("runs", "mistakes", "architecture")
+    views: ClassVar[tuple[str, ...]] = ("runs", "speech", "mistakes", "architecture")
     fixed_order: ClassVar[str] = "The frames of a recording cannot be reordered."
     comparison: ClassVar[Comparison] = "scores"
 
@@ -125,7 +125,7 @@ class Transcribe(GenerativeTask):
 
     def read(self, recipe: Any) -> tuple[Splits, list[DataReport]]:
         """The splits of the corpus, and the data reports of user files."""
-        splits, reports = recipe.corpus.recordings(recipe.source.rate)
+        splits, reports = recipe.corpus.recordings(recipe.source.sampling_rate)
         return dict(splits), reports
 
     def fit(self, recipe: Any, train: Sequence[Example], pretrained: StoredModel | None = None) -> Tokenizers:
@@ -137,7 +137,7 @@ class Transcribe(GenerativeTask):
     def dataset(self, recipe: Any, tokenizers: Tokenizers, examples: Sequence[Example]) -> RecordingDataset:
         """Log-mel features and token ids."""
         assert isinstance(examples, RecordingExamples)
-        features = LogMel(recipe.source.rate, recipe.source.bands)
+        features = LogMel(recipe.source.sampling_rate, recipe.source.bands)
         return RecordingDataset(examples, features, tokenizers.target, recipe.augmentation, recipe.training.seed)
 
     def batches(self, recipe: Any, dataset: RecordingDataset, full: bool = False, capture: Capture = plain) -> BatchAt:
@@ -258,7 +258,7 @@ class Transcribe(GenerativeTask):
 
     def example_input(self, settings: ModelSettings) -> Any:
         """A second of a tone."""
-        rate = settings.source.rate  # type: ignore[union-attr]
+        rate = settings.source.sampling_rate  # type: ignore[union-attr]
         return np.sin(np.arange(rate) * 2 * np.pi * 440 / rate).astype(np.float32) / 10
 
     def without_paths(self, examples: Any) -> Any:

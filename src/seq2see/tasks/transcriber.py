@@ -66,8 +66,8 @@ class Transcriber(Model):
         super().__init__(stored, engine, task)
         sound: Any = stored.config.model.source
         assert isinstance(sound, Sound)
-        self.rate = sound.rate
-        self.log_mel = LogMel(sound.rate, sound.bands)
+        self.rate = sound.sampling_rate
+        self.log_mel = LogMel(sound.sampling_rate, sound.bands)
 
     def predict(
         self,
@@ -169,6 +169,10 @@ class Transcriber(Model):
         source = to_sequences([inputs.features]).to(self.device)
         times = self.output().align(source, self.tokenizers.target.encode(text))
         return self.letters(times, len(inputs.features))
+
+    def frame_scores(self, sound: Any) -> NDArray[np.float32] | None:
+        """(vector, token): the log-probabilities of CTC for a recording, <pad> is the blank; None without CTC."""
+        return self.output().frame_scores(to_sequences([self.encode_sound(sound).features]).to(self.device))
 
     @torch.inference_mode()
     def score(self, source: Any, target: str) -> float:

@@ -105,7 +105,7 @@ ENGLISH = TalkLanguage(
             "i do not know your favorite color.",
         ),
         Topic(
-            words("teacher doctor baker farmer painter lawyer pilot singer writer nurse cook plumber judge student"),
+            words("teacher doctor baker farmer painter lawyer pilot singer writer nurse cook plumber driver student"),
             ("i work as a {}.", "my job is {}."),
             "that sounds interesting.",
             "sorry, i work as a {}.",

@@ -136,7 +136,7 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "16-bit image": IssueKind("repair", "Nothing to do: its gray was rounded to 8 bits."),
     "CMYK colors": IssueKind("repair", "Nothing to do: they were converted to red, green and blue."),
     "several channels": IssueKind("repair", "Nothing to do: the channels were averaged."),
-    "other sampling rate": IssueKind("repair", "Nothing to do: it was converted to source.rate."),
+    "other sampling rate": IssueKind("repair", "Nothing to do: it was converted to source.sampling_rate."),
     # Warnings: the data are used as they are, but may contain a mistake.
     "small image": IssueKind(
         "warning", "It was enlarged and has little detail; use a smaller source.image_size, or remove the image."
@@ -147,7 +147,8 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "too small to split": IssueKind("warning", "Add examples, or give files for validation and test."),
     "class missing in split": IssueKind("warning", "This class will not be evaluated; add images of it to the split."),
     "lower sampling rate": IssueKind(
-        "warning", "It was converted to source.rate, but has no high frequencies; use a lower source.rate."
+        "warning",
+        "It was converted, but has no high frequencies; use a lower source.sampling_rate.",
     ),
     "clipped recording": IssueKind("warning", "It is distorted because it was too loud; record it again, less loud."),
     "quiet recording": IssueKind("warning", "Its loudest sample is below -40 dB; record it again, louder."),

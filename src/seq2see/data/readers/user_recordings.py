@@ -170,7 +170,7 @@ class ScannedRecordings:
             self._add_issues(item, result, rate)
             if (size := size + result.samples.nbytes) > total_memory() // 2:
                 message = f"The recordings need more than {size / 2**30:.1f} GiB of memory."
-                raise UserError(message, hint="Use a lower source.rate, or fewer recordings.")
+                raise UserError(message, hint="Use a lower source.sampling_rate, or fewer recordings.")
         self.splits[split] = LoadedRecordings(
             RecordingExamples(
                 StoredSamples.of(samples),

@@ -11,10 +11,12 @@ import { view as singleHead } from "./views/single_head.js";
 import { view as positions } from "./views/positions.js";
 import { view as recurrent } from "./views/recurrent.js";
 import { view as runs } from "./views/runs.js";
+import { view as speech } from "./views/speech.js";
 import { view as tokenize } from "./views/tokenize.js";
 import { view as vit } from "./views/vit.js";
 
 /** From training and architecture over inputs, hidden states and attention to outputs and their evaluation. */
 export const VIEWS = [
-  runs, architecture, tokenize, embeddings, positions, recurrent, vit, attention, singleHead, nextToken, decode, compare, mistakes,
+  runs, architecture, tokenize, embeddings, positions, recurrent, vit, speech, attention, singleHead, nextToken, decode, compare,
+  mistakes,
 ];

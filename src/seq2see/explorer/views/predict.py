@@ -1,4 +1,4 @@
-"""Predictions of a model for texts or images: `seq2see predict` over HTTP."""
+"""Predictions of a model for texts, images or sounds: `seq2see predict` over HTTP."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.inputs import pixels_of, reject_image_model
-from seq2see.explorer.schemas import ImageBase64, InputText, RunRequest
+from seq2see.explorer.inputs import pixels_of, reject_file_model, samples_of
+from seq2see.explorer.schemas import ImageBase64, InputText, RunRequest, SoundBase64
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.tasks.model import Output, Prediction, ScoredText
 
@@ -16,11 +16,13 @@ MAX_INPUTS = 32
 
 
 class PredictRequest(RunRequest):
-    """A request for predictions for texts or images; settings are by default those of the recipe."""
+    """A request for predictions for texts, images or sounds; settings are by default those of the recipe."""
 
     texts: Annotated[tuple[InputText, ...], Field(max_length=MAX_INPUTS)] = ()
     images: Annotated[tuple[ImageBase64, ...], Field(max_length=4)] = ()
     """PNG or JPEG files in base64, for models of images."""
+    sounds: Annotated[tuple[SoundBase64, ...], Field(max_length=4)] = ()
+    """WAV files in base64, for models of sounds."""
     prefix: Annotated[str, Field(max_length=1_000)] = ""
     """The forced prefix of every output."""
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
@@ -57,7 +59,7 @@ class OutputResponse(BaseModel):
 
 
 class PredictionResponse(BaseModel):
-    """The prediction for one text or image."""
+    """The prediction for one text, image or sound."""
 
     outputs: list[OutputResponse]
     truncated: bool
@@ -68,13 +70,13 @@ class PredictionResponse(BaseModel):
 
 
 class PredictResponse(BaseModel):
-    """The predictions, in the order of the texts or images."""
+    """The predictions, in the order of the inputs."""
 
     predictions: list[PredictionResponse]
 
 
 def predict(workspace: Workspace, request: PredictRequest) -> PredictResponse:
-    """The predictions of a model for texts or images."""
+    """The predictions of a model for texts, images or sounds."""
     run = workspace.run(request.run)
     settings = {name: value for name in SETTINGS if (value := getattr(request, name)) is not None}
     predictions = run.model.predict(_inputs(run, request), prefix=request.prefix, seed=request.seed, **settings)
@@ -82,14 +84,17 @@ def predict(workspace: Workspace, request: PredictRequest) -> PredictResponse:
 
 
 def _inputs(run: OpenRun, request: PredictRequest) -> list[Any]:
-    """The inputs of the model: texts, or the pixels of images; a text is never a file name."""
+    """The inputs of the model: texts, pixels of images or samples of sounds; a text is never a file name."""
+    kinds = [name for name in ("texts", "images", "sounds") if getattr(request, name)]
+    if len(kinds) > 1:
+        raise UserError(f"The request has both {' and '.join(kinds)}.", hint="Give one of the two.")
     if request.images:
-        if request.texts:
-            raise UserError("The request has both texts and images.", hint="Give one of the two.")
         return [pixels_of(run, each) for each in request.images]
+    if request.sounds:
+        return [samples_of(run, each) for each in request.sounds]
     if not request.texts:
-        raise UserError("The request has no input.", hint="Give texts, or images.")
-    reject_image_model(run)
+        raise UserError("The request has no input.", hint="Give texts, images or sounds.")
+    reject_file_model(run)
     return list(request.texts)
 
 

@@ -1,5 +1,5 @@
 /**
- * The input of a model in Python code: a text, an image of the test split, or an uploaded image.
+ * The input of a model in Python code: a text, an image or a recording of the test split, or an uploaded file.
  *
  *   const { imports, lines, args } = inputCode(app.run, input.params());
  *   assignCall("record", "model.trace", args)
@@ -15,10 +15,11 @@ const BASE64_WIDTH = 80; // characters of base64 on a line
 const MAX_BASE64_LENGTH = 8_000; // characters of an image that is part of a snippet
 const SOURCE = "source = model.config.model.source"; // size and channels of images
 
-/** `params` are the fields of a request: `{text | number | pixels, target}`. */
+/** `params` are the fields of a request: `{text | number | pixels | sound, target}`. */
 export function inputCode(run, params) {
   const value = params.target || (run.encoder === null ? "" : null); // a language model has its text as input
   const target = value === null ? null : text(value);
+  if (run.capabilities.includes("sounds")) return { ...recordingCode(run, params), args: ["sound", target] };
   if (!takesImages(run)) return { imports: [], lines: [], args: [text(params.text), target] };
   const { imports, lines } = imageCode(run, params);
   return { imports, lines, args: ["image", target] };
@@ -37,6 +38,15 @@ export function imageCode(run, { number, pixels }) {
   if (!run.capabilities.includes("curves")) // pretrained weights
     return { imports: ["import numpy as np"], lines: [...shape, withComment("image = np.full(shape, 128, np.uint8)", comment("gray"))] };
   const lines = [recipeOf(run), `image = task_of(recipe).evaluation_examples(recipe).pixels[${number}]`];
+  return { imports: [IMPORT_FIND_RUN, IMPORT_TASK_OF], lines };
+}
+
+/** Lines that assign `sound`: the samples of a recording of the test split, or the name of a file. */
+function recordingCode(run, { number = 0, sound }) {
+  if (sound) return { imports: [], lines: [withComment('sound = "recording.wav"', comment("own_recording"))] };
+  if (!run.capabilities.includes("curves")) // pretrained weights
+    return { imports: [], lines: [withComment("sound = model.task.example_input(model.config.model)", comment("tone"))] };
+  const lines = [recipeOf(run), `sound = task_of(recipe).evaluation_examples(recipe).samples[${number}]`];
   return { imports: [IMPORT_FIND_RUN, IMPORT_TASK_OF], lines };
 }
 
