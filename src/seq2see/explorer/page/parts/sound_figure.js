@@ -225,7 +225,7 @@ function paintAxis(context, { sound, x, width, height, rows }, colors, t) {
   }
 }
 
-/** The smallest and the largest sample of every pixel. */
+/** The smallest and the largest sample of every pixel; the last sample of the pixel before closes gaps. */
 function paintWave(context, { top, height }, { sound, x, scale }, colors) {
   const samples = sound.samples.values;
   const perPixel = sound.rate / scale;
@@ -234,7 +234,7 @@ function paintWave(context, { top, height }, { sound, x, scale }, colors) {
   let peak = MIN_PEAK;
   for (let pixel = 0; pixel < count; pixel += 1) {
     let [low, high] = [Infinity, -Infinity];
-    for (let index = Math.floor(pixel * perPixel); index < Math.max((pixel + 1) * perPixel, pixel * perPixel + 1); index += 1) {
+    for (let index = Math.max(Math.floor(pixel * perPixel) - 1, 0); index < Math.max((pixel + 1) * perPixel, pixel * perPixel + 1); index += 1) {
       low = Math.min(low, samples[index] ?? 0);
       high = Math.max(high, samples[index] ?? 0);
     }
