@@ -234,7 +234,8 @@ function paintWave(context, { top, height }, { sound, x, scale }, colors) {
   let peak = MIN_PEAK;
   for (let pixel = 0; pixel < count; pixel += 1) {
     let [low, high] = [Infinity, -Infinity];
-    for (let index = Math.max(Math.floor(pixel * perPixel) - 1, 0); index < Math.max((pixel + 1) * perPixel, pixel * perPixel + 1); index += 1) {
+    const [first, end] = [Math.floor(pixel * perPixel), Math.max((pixel + 1) * perPixel, pixel * perPixel + 1)];
+    for (let index = Math.max(first - 1, 0); index < end; index += 1) {
       low = Math.min(low, samples[index] ?? 0);
       high = Math.max(high, samples[index] ?? 0);
     }
