@@ -28,6 +28,7 @@ const MAX_LINES = 3; // of letters that would overlap
 const FREQUENCIES = [100, 250, 500, 1000, 2000, 4000, 8000, 16_000]; // Hz, labels
 const MIN_PROBABILITY = 0.1; // tokens that are always less probable have no line
 const MIN_PEAK = 0.01; // of the scale of the wave, so that silence looks silent
+const MIN_SHOWN = 0.001; // the probability from which the second token is named
 const BLANK = 0; // the index of the blank of CTC in the vocabulary
 
 /** The rows from top to bottom: a height, and a function that paints the row. */
@@ -224,7 +225,7 @@ function paintAxis(context, { sound, x, width, height, rows }, colors, t) {
   }
 }
 
-/** The smallest and the largest sample of every pixel. */
+/** The smallest and the largest sample of every pixel; the last sample of the pixel before closes gaps. */
 function paintWave(context, { top, height }, { sound, x, scale }, colors) {
   const samples = sound.samples.values;
   const perPixel = sound.rate / scale;
@@ -233,7 +234,8 @@ function paintWave(context, { top, height }, { sound, x, scale }, colors) {
   let peak = MIN_PEAK;
   for (let pixel = 0; pixel < count; pixel += 1) {
     let [low, high] = [Infinity, -Infinity];
-    for (let index = Math.floor(pixel * perPixel); index < Math.max((pixel + 1) * perPixel, pixel * perPixel + 1); index += 1) {
+    const [first, end] = [Math.floor(pixel * perPixel), Math.max((pixel + 1) * perPixel, pixel * perPixel + 1)];
+    for (let index = Math.max(first - 1, 0); index < end; index += 1) {
       low = Math.min(low, samples[index] ?? 0);
       high = Math.max(high, samples[index] ?? 0);
     }
@@ -291,14 +293,14 @@ function bandOf(frequencies, frequency) {
 
 /** Letters at their times: a colored box from start to end, with the letter in its middle. */
 function paintLetters(name) {
-  return (context, { top, height }, { sound, x, levels }, colors) => {
+  return (context, { top }, { sound, x, levels }, colors) => {
     sound[name].forEach(({ text, start, end }, index) => {
-      const width = Math.max(x(end) - x(start), 2);
+      const y = top + levels[name][index] * LETTER_LINE;
       Object.assign(context, { fillStyle: sound.colors.get(text), globalAlpha: 0.3 });
-      context.fillRect(x(start), top, width, height);
+      context.fillRect(x(start), y, Math.max(x(end) - x(start), 2), LETTER_LINE);
       context.globalAlpha = 1;
-      const y = top + (levels[name][index] + 0.5) * LETTER_LINE;
-      write(context, text, { x: x((start + end) / 2), y, font: LETTER, color: colors.foreground, align: "center" });
+      const center = { x: x((start + end) / 2), y: y + LETTER_LINE / 2 };
+      write(context, text, { ...center, font: LETTER, color: colors.foreground, align: "center" });
     });
   };
 }
@@ -367,7 +369,8 @@ function readoutOf(sound, time, t) {
     const { shape: [, tokens], values } = sound.probabilities;
     const start = column(sound.probabilities, 0) * tokens;
     const pairs = Array.from({ length: tokens }, (_, token) => [values[start + token], token]);
-    const best = pairs.sort(([one], [other]) => other - one).slice(0, 2);
+    const best = pairs.sort(([one], [other]) => other - one).slice(0, 2)
+      .filter(([value], rank) => !rank || value >= MIN_SHOWN);
     const nameOf = (token) => (token === BLANK ? t("blank") : sound.vocabulary[token]);
     parts.push(`CTC: ${best.map(([value, token]) => `${nameOf(token)} ${formatPercent(value)}`).join(", ")}`);
   }

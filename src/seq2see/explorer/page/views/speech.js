@@ -50,7 +50,7 @@ class SpeechView {
     const { count } = this.info;
     const format = (value) => `${value + 1} / ${count}`;
     const samples = slider(app, "number", { name: app.t("recording"), to: Math.max(count - 1, 0), format, redraw: () => this.onNumber() });
-    const own = saved ? [make("p", { class: "note" }, app.t("saved"))] : [this.fileInput(), this.recordButton];
+    const own = saved ? [make("p", { class: "note" }, app.t("saved"))] : [this.recordButton, this.fileInput()];
     fill(this.container, row(count ? samples : null, ...own), this.text, this.note,
       make("div", { class: "sound-bar" }, this.playButton, this.figure.readout), this.figure.element, this.strip);
     this.show();
