@@ -8,7 +8,7 @@ from seq2see.data.generated.morse import MorseCorpus
 from seq2see.data.generated.tones import ToneCorpus
 from seq2see.data.sound_augmentation import SoundAugmentation
 from seq2see.data.tokenizers.tokenizer import Characters
-from seq2see.models.recurrent import RecurrentDecoderSettings
+from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.sound_settings import CTCAttentionTarget, CTCTarget, Sound, SoundEmbeddingSettings, TransducerTarget
 from seq2see.models.transformer import TransformerSettings
@@ -31,7 +31,7 @@ def transcribe() -> TranscribeRecipe:
         target=CTCTarget(),
         encoder=TransformerSettings(width=96, depth=3, heads=4, dropout=0.1),
         training=Training(
-            steps=5000, learning_rate=2e-3, batch_tokens=2000, evaluate_every=1000, schedule=Cosine(warmup=100)
+            steps=4000, learning_rate=2e-3, batch_tokens=2000, evaluate_every=1000, schedule=Cosine(warmup=100)
         ),
     )
 

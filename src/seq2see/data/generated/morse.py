@@ -1,7 +1,7 @@
 """Morse code: generated recordings of a keyed tone in noise, with the time of every letter.
 
-A text is a few groups of random letters and digits, so no model of the language helps. Most training texts have one or
-two letters only, because a model that must find both the letters and their times in long texts learns neither.
+A text is a few groups of random letters and digits, so no model of the language helps. Half of the training texts have
+one or two letters only, because a model that must find both the letters and their times in long texts learns neither.
 
 The unit of time is the dot; a dash has three units, the gaps within a letter, between letters and between groups have
 one, three and seven (ITU-R M.1677-1). At w words per minute ("PARIS " has 50 units) a dot lasts 1.2 / w seconds.
@@ -40,7 +40,7 @@ MORSE_CODE = {
 }  # fmt: skip
 """The international Morse code (ITU-R M.1677-1)."""
 
-SHORT_SHARE, SHORT_LENGTHS = 0.7, (1, 2)
+SHORT_SHARE, SHORT_LENGTHS = 0.5, (1, 2)
 """The share of training texts that have one or two letters: from them a model learns the letters, then to align."""
 GROUPS, GROUP_LENGTHS = (1, 3), (1, 4)
 """The smallest and largest number of groups in a text, and of letters in a group."""
@@ -60,7 +60,7 @@ class MorseCorpus(Settings):
     """Generated Morse code: random letters and digits as a keyed tone in noise."""
 
     kind: Literal["morse"] = "morse"
-    size: int = Field(default=4000, ge=1, le=1_000_000)
+    size: int = Field(default=12_000, ge=1, le=1_000_000)
     """The number of training recordings; the other splits do not depend on it."""
     snr_db: float = Field(default=0.0, ge=-30, le=60)
     """The signal-to-noise ratio of valid and test in dB; in training it is uniform from here to 20 dB more."""
