@@ -16,6 +16,7 @@ from seq2see.cli.evaluate import print_scores
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
 from seq2see.data.recordings import RecordingExamples, StoredSamples
+from seq2see.recipes.registry import resolve
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.prepare import (
     changed_splits,
