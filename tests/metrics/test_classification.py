@@ -43,5 +43,5 @@ def test_a_label_that_is_only_predicted_counts_in_the_mean():
 
 
 def test_an_unknown_label_is_an_error():
-    with pytest.raises(UserError, match="'x' is none"):
+    with pytest.raises(UserError, match="'x' is not one of the labels"):
         ConfusionMatrix.of(["a"], ["a"], ["x"])
