@@ -14,6 +14,7 @@ from PIL import Image
 
 from seq2see.core.batch import Images
 from seq2see.core.errors import UserError
+from seq2see.data.examples import ImageExamples
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.tokenizers.tokenizer import WordLevel, train_tokenizer
 from seq2see.decoding.engine import Decoding
@@ -214,5 +215,14 @@ def test_a_file_is_preprocessed_and_an_invalid_one_is_an_error(workspace: Worksp
         inputs.image(workspace, inputs.ImageRequest(run="r1", pixels="***"))
     with pytest.raises(UserError, match="768"):
         inputs.image(workspace, inputs.ImageRequest(run="r1", pixels="AAAA"))
-    with pytest.raises(UserError, match="no image 3"):
-        inputs.image(workspace, inputs.ImageRequest(run="r1", number=3))
+
+
+def test_a_number_that_no_test_image_has_is_an_error(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+    asked = inputs.ImageRequest(run="r1", number=3)
+    with pytest.raises(UserError, match="no test image 3: this run has none"):
+        inputs.image(workspace, asked)
+    three = ImageExamples(np.stack([PIXELS] * 3), ("a", "b", "a"), ("1.png", "2.png", "3.png"))
+    monkeypatch.setattr(inputs, "test_images", lambda run: three)
+    with pytest.raises(UserError, match="no test image 3: the last one is 2"):
+        inputs.image(workspace, asked)
+    np.testing.assert_array_equal(inputs.image(workspace, inputs.ImageRequest(run="r1", number=2)).array, PIXELS)

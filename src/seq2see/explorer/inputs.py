@@ -233,8 +233,9 @@ def prepare_image(workspace: Workspace, request: ImageRequest) -> PreparedImage:
     elif request.number or len(test_images(run)):  # without test images, the default is a gray image
         examples = test_images(run)
         if request.number >= len(examples):
+            others = f"the last one is {len(examples) - 1:,}" if len(examples) else "this run has none"
             raise UserError(
-                f"There is no test image {request.number:,}: the last one is {len(examples) - 1:,}.",
+                f"There is no test image {request.number:,}: {others}.",
                 hint="Choose a smaller number, or upload an image.",
             )
         example = examples[request.number]
