@@ -16,6 +16,7 @@ from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.settings import Text
+from seq2see.models.sound_settings import Sound
 from seq2see.recipes.registry import RECIPES, recipe, resolve
 from seq2see.runs.compare import compare
 from seq2see.runs.evaluate import evaluate
@@ -23,6 +24,7 @@ from seq2see.runs.load import load
 from seq2see.runs.run_folder import RunFolder, find_run, folder_for, read_scores, read_table
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.text_scores import bleu_tokenize
+from tiny_runs import recordings_tsv
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +107,11 @@ def drawn(pairs: Path, folder: Path) -> tuple[None, str]:
     return None, str(folder / "video.gif")
 
 
+def spoken(pairs: Path, folder: Path) -> tuple[Path, str]:
+    """A list of recordings with their letters, and one of the files."""
+    return recordings_tsv(folder), str(folder / "3.wav")
+
+
 def talked(pairs: Path, folder: Path) -> tuple[Path, str]:
     """Dialogues of two messages: each pair is a question and its answer."""
     rows = [line.split("\t") for line in pairs.read_text(encoding="utf-8").splitlines()]
@@ -116,6 +123,7 @@ def talked(pairs: Path, folder: Path) -> tuple[Path, str]:
 DATA = {
     "series": numbered, "masked-tokens": running_text, "masked-tokens-nsp": running_text, "label": labeled,
     "dialogue": talked, "tags": tagged, "image-label": photos, "image": described, "video": drawn,
+    "sound": spoken,
 }  # fmt: skip
 """The training data and an input for each kind of target, or of source; all others have pairs."""
 
@@ -138,7 +146,7 @@ def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path
         changes |= {"pretrained": str(tmp_path / "real")}
     if isinstance(source, VideoSource):
         changes |= {"corpus.size": 50}
-    if isinstance(source, ImageSource) and target == "text":
+    if isinstance(source, Sound) or (isinstance(source, ImageSource) and target == "text"):
         target = source.kind
     if name.startswith("chat"):
         target = "dialogue"
