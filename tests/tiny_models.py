@@ -13,10 +13,11 @@ import hypothesis
 import numpy as np
 import torch
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.data.ngrams import count_ngrams
+from seq2see.data.tokenizers.tokenizer import SPECIAL_TOKENS, Characters, train_tokenizer
 from seq2see.models.build import build_model, fresh_model
 from seq2see.models.convolutional import GatedCNNSettings
 from seq2see.models.language_model import LanguageModel
@@ -25,6 +26,8 @@ from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderS
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
+from seq2see.tasks.model_folder import Tokenizers
+from seq2see.tasks.task import task_named
 from seq2see.training.ngram_smoothing import SMOOTHINGS, load_levels
 
 SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 13, 8
@@ -90,6 +93,13 @@ FAMILIES = {
     "recurrent to transformer": seq2seq_settings(recurrent_encoder("gru"), transformer(norm_order="post")),
     "transformer to recurrent": seq2seq_settings(transformer(), recurrent_decoder("lstm", "dot")),
 }
+
+
+def untrained_model(task: str, settings: ModelSettings, size: int) -> nn.Module:
+    """The model that a task builds, for vocabularies of this size; its weights are not initialized."""
+    letters = "".join(chr(ord("a") + index) for index in range(size - len(SPECIAL_TOKENS)))
+    tokenizer = train_tokenizer(Characters(), [letters])
+    return task_named(task).build(settings, Tokenizers(tokenizer, tokenizer))
 
 
 def perturbed_model(settings: ModelSettings, seed: int = 1, dtype: torch.dtype = torch.float32) -> Seq2Seq:

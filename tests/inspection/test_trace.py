@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from seq2see.core.batch import Batch, Images, Sequences, Videos, WordSequences
+from seq2see.core.seeds import seed_torch
 from seq2see.inspection.trace import ALL_KINDS, ATTENTION_INPUTS, RecordedSignal, Trace, _stream_points, trace
 from seq2see.layers.attention import Attention
+from seq2see.layers.initialization import initialize
 from seq2see.layers.recurrent_attention import MemoryAttention
 from seq2see.layers.recurrent_cells import RecurrentCell
 from seq2see.models.build import fresh_model
@@ -17,8 +19,9 @@ from seq2see.models.embedding_model import EmbeddingModel
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.settings import Series
+from seq2see.models.sound_settings import Sound
 from seq2see.recipes.registry import RECIPES
-from tiny_models import FAMILIES, ngram_model, perturbed_model
+from tiny_models import FAMILIES, ngram_model, perturbed_model, untrained_model
 
 SOURCE, TARGET = [[3, 4, 5, 6, 2], [7, 8, 2]], [[1, 3, 4], [1, 5, 6]]
 SMALL = {"width": 16, "depth": 2, "heads": 2, "kv_heads": 0, "embedding_width": None, "dropout": 0.0}
@@ -40,8 +43,9 @@ def has_hooks(model: nn.Module) -> bool:
 
 
 def small(name: str, **changes) -> nn.Module:
-    """The model of a recipe, with small sizes."""
-    model = RECIPES[name]().with_(**changes).model
+    """The model that the task of a recipe builds, with small sizes."""
+    recipe = RECIPES[name]().with_(**changes)
+    model = recipe.model
     if isinstance(model.decoder, NgramSettings):
         return ngram_model(model.decoder.order, model.decoder.smoothing)
     for stack in ("encoder", "decoder"):
@@ -50,7 +54,10 @@ def small(name: str, **changes) -> nn.Module:
         sizes = {key: value for key, value in SMALL.items() if key in type(settings).model_fields} if settings else {}
         if settings is not None and settings.kind != "resnet":
             model = model.model_copy(update={stack: settings.model_copy(update=sizes)})
-    return fresh_model(model, (20, 20), "xavier", seed=1).eval()
+    seed_torch(1, "weights")
+    module = untrained_model(recipe.task, model, 20)
+    initialize(module, "xavier")
+    return module.eval()
 
 
 def example(name: str) -> Batch:
@@ -60,7 +67,7 @@ def example(name: str) -> Batch:
     labels, one = torch.zeros(1, 4, dtype=torch.long), torch.zeros(1, dtype=torch.long)
     ids = Sequences.of([[1, 5, 6, 7]])
     source = target = None
-    if settings.generates or isinstance(settings.target, Series):
+    if settings.decoder is not None:  # a text, or the labels of a transducer
         target = ids
     if isinstance(settings.target, Series):
         target = Sequences(torch.randn(1, 4, generator=draw), torch.tensor([4]))
@@ -69,6 +76,8 @@ def example(name: str) -> Batch:
         frames = (3, *shape) if isinstance(settings.source, VideoSource) else shape
         pixels = torch.randint(0, 256, (1, *frames), generator=draw, dtype=torch.uint8)
         source = Videos(pixels) if isinstance(settings.source, VideoSource) else Images(pixels)
+    elif isinstance(settings.source, Sound):
+        source = Sequences(torch.randn(1, 9, settings.source.bands, generator=draw), torch.tensor([9]))
     elif settings.source is not None:
         source = WordSequences(ids.values, ids.lengths, torch.tensor([[0, 1, 1, 0]]))
     return Batch(source, target, labels, one)
