@@ -16,7 +16,7 @@ from seq2see.explorer.views.architecture import code_of
 from seq2see.layers.feed_forward import FeedForward
 from seq2see.models.build import build_model
 from seq2see.recipes.registry import RECIPES
-from tiny_models import tiny_model
+from tiny_models import tiny_model, untrained_model
 
 PAGE = Path(inspect.getfile(seq2see)).parent / "explorer" / "page"
 
@@ -46,7 +46,8 @@ def test_only_modules_have_names(name):
 def test_every_layer_of_a_built_in_recipe_has_a_formula_and_its_paper():
     names = re.findall(r"^  (\w+): \[", (PAGE / "formulas.js").read_text(encoding="utf-8"), re.MULTILINE)
     with torch.device("meta"):
-        models = [build_model(recipe().model, 9, 9) for recipe in RECIPES.values()]
+        recipes = [recipe() for recipe in RECIPES.values()]
+        models = [untrained_model(recipe.task, recipe.model, 9) for recipe in recipes]
     classes = {type(module) for model in models for module in model.modules()} - {nn.ModuleList, nn.Sequential}
     assert sorted(each.__name__ for each in classes if each.__name__ not in names) == []
     assert len(names) == len(set(names))

@@ -97,6 +97,7 @@ export const FORMULAS = {
   PrefixTokens: ["[class; v_1; …; v_N]", "Dosovitskiy et al. 2021, eq. 1"],
   ImageEmbedding: ["[class; v_1 + P_1; …; v_N + P_N]", "Dosovitskiy et al. 2021, eq. 1"],
   VideoEmbedding: ["v_t = norm(W [p_1; …; p_N] + b)", "Venugopalan et al. 2015, section 3.2"],
+  SoundEmbedding: ["v_t = norm(W relu(conv(relu(conv(x)))) + b) + P_t", "Dong, Xu & Xu 2018, section 3.2"],
   // Convolutions
   Conv1d: ["y_t = ∑_k W_k x_{t+k} + b", "Waibel et al. 1989"],
   Conv2d: ["y_{ij} = ∑_{a, b} W_{ab} x_{i+a, j+b}", "LeCun et al. 1989"],
@@ -153,8 +154,29 @@ export const FORMULAS = {
   ClsClassifier: ["softmax(W tanh(W_0 x_0 + b_0) + b)", "Devlin et al. 2019, section 3.1"],
   EmbeddingModel: ["frac{s}{| s |} , s = mean(x_i)", "Reimers & Gurevych 2019"],
   ClsEmbeddingModel: ["frac{x_0}{| x_0 |}", "Reimers & Gurevych 2019"],
+  DualEncoder: ["v = frac{W pooled + b}{| W pooled + b |}", "Henderson et al. 2017"],
+  SimilarityHead: ["logits_{ij} = s v_i · v′_j", "Henderson et al. 2017"],
   ViT: ["y = head(norm(x_{class}))", "Dosovitskiy et al. 2021, eq. 4"],
   Tagger: ["softmax(W mean_{i ∈ word}(x_i) + b)", "Ling et al. 2015"],
   FirstTokenTagger: ["softmax(W x_{first} + b)", "Devlin et al. 2019, section 5.3"],
   WordTagger: ["softmax(W x_{word} + b)", "Ling et al. 2015"],
+  // Speech: the models sum over all paths that have the labels y
+  CTCModel: ["p(y | x) = ∑_{π → y} ∏_t p(π_t | x)", "Graves et al. 2006, eqs. 2-3"],
+  CTCHead: ["logits_t = h_t W + b", "Graves et al. 2006, section 3.1"],
+  CTCLoss: [
+    "α_t(s) = (α_{t-1}(s) + α_{t-1}(s − 1) + skip_s α_{t-1}(s − 2)) p_t(s) ;; loss = − log(α_T(S) + α_T(S − 1))",
+    "Graves et al. 2006, eqs. 6-8",
+  ],
+  CTCAttentionModel: ["loss = λ loss_{CTC} + (1 − λ) loss_{attention}", "Watanabe et al. 2017"],
+  CTCAttentionHead: ["logits_u = tokens(h_u) , logits_t = ctc(M_t)", "Watanabe et al. 2017"],
+  Transducer: ["p(y | x) = ∑_{π → y} ∏_i p(π_i | f_t, g_u) , g_u = decoder(y_1 … y_u)", "Graves 2012, eq. 1"],
+  AttentionTransducer: [
+    "p(y | x) = ∑_{π → y} ∏_i p(π_i | f_t, g_u) , g_u = decoder(y_1 … y_u, M)",
+    "Prabhavalkar et al. 2017, section 2.3",
+  ],
+  JointNetwork: ["logits_{tu} = W tanh(A f_t + B g_u + c) + b", "Graves, Mohamed & Hinton 2013, eq. 15"],
+  TransducerLoss: [
+    "α_{t, u} = α_{t-1, u} blank_{t-1, u} + α_{t, u-1} label_{t, u-1} ;; loss = − log(α_{T, U} blank_{T, U})",
+    "Graves 2012, eqs. 16-18",
+  ],
 };
