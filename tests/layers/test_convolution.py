@@ -1,4 +1,4 @@
-"""The gated convolution: numbers by hand, its receptive field, and padding."""
+"""Gated convolutions: numbers by hand, its receptive field, and padding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.layers.convolution import ConvolutionBlock
+from seq2see.layers.convolution import ConvolutionBlock, DilatedBlock
 
 
 def test_a_block_by_hand():
@@ -66,3 +66,30 @@ def test_dropout_is_applied_to_the_input_of_the_convolution_and_not_to_the_resid
     nn.init.zeros_(block.convolution.bias)
     values = torch.randn(1, 4, 2)
     assert_close(block(Sequences(values, torch.tensor([4]))).values, values / 2**0.5)
+
+
+def test_a_dilated_block_by_hand():
+    block = DilatedBlock(width=2, kernel=3, dilation=2)
+    nn.init.zeros_(block.convolution.weight)
+    nn.init.zeros_(block.convolution.bias)
+    # The first channel reads coordinate 0 of the positions before (weight 3), at (5) and after (7); the gates are 0.5.
+    block.convolution.weight.data[0, 0] = torch.tensor([3.0, 5.0, 7.0])
+    values = torch.tensor([[[0.0, 2.0], [9.0, 1.0], [4.0, 8.0], [1.0, 3.0], [7.0, 5.0]]])  # norms: -1, 1, -1, -1, 1
+    output = block(Sequences(values, torch.tensor([5]))).values
+    sums = torch.tensor([-5 - 7, 5 - 7, -3 - 5 + 7, 3 - 5, -3 + 5])
+    assert_close(output[0, :, 0], values[0, :, 0] + sums / 2, rtol=0, atol=1e-3)
+    assert_close(output[0, :, 1], values[0, :, 1])
+
+
+@pytest.mark.parametrize("dilation", [1, 2, 4])
+def test_a_dilated_block_reads_positions_that_are_so_far_apart(dilation):
+    block = DilatedBlock(width=3, kernel=5, dilation=dilation)
+    values = torch.randn(1, 19, 3, requires_grad=True)
+    output = block(Sequences(values, torch.tensor([19]))).values
+    (grad,) = torch.autograd.grad(output[0, 9].square().sum(), values)
+    assert grad[0].abs().sum(-1).nonzero().flatten().tolist() == [9 + dilation * step for step in (-2, -1, 0, 1, 2)]
+
+
+def test_dropout_of_a_dilated_block_is_before_the_residual_sum():
+    block, vectors = DilatedBlock(2, 3, 1, dropout=1.0), Sequences(torch.randn(1, 4, 2), torch.tensor([4]))
+    assert_close(block(vectors).values, vectors.values)

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.models.convolutional import GatedCNN, GatedCNNSettings
+from seq2see.models.convolutional import DilatedCNN, DilatedCNNSettings, GatedCNN, GatedCNNSettings
 from seq2see.models.encoder_model import EncoderOutput
 from seq2see.models.recurrent import CELLS, RecurrentEncoder, RecurrentEncoderSettings
 
@@ -27,6 +27,7 @@ def encoders() -> dict[str, torch.nn.Module]:
             ).eval()
     settings = GatedCNNSettings(width=6, depth=2)
     by_name["gated-cnn"] = GatedCNN.from_settings(settings, input_width=7).eval()
+    by_name["dilated-cnn"] = DilatedCNN.from_settings(DilatedCNNSettings(width=7, depth=2)).eval()
     return by_name
 
 
@@ -38,8 +39,9 @@ def test_padding_does_not_change_the_output_of_any_encoder(name):
     encoder, vectors = encoders()[name], sources((4, 2, 3))
     memory = encoder(vectors)
     assert isinstance(memory, EncoderOutput)
-    assert memory.values.shape == (3, 4, 6)
-    assert memory.pooled.shape == (3, 6)
+    width = 7 if name == "dilated-cnn" else 6  # its width is that of its input
+    assert memory.values.shape == (3, 4, width)
+    assert memory.pooled.shape == (3, width)
     more = torch.cat([vectors.values, torch.zeros(3, 3, 7)], dim=1)
     dirty = more.masked_fill(~Sequences(more, vectors.lengths).valid[..., None], float("nan"))
     again = encoder(Sequences(dirty, vectors.lengths))
@@ -63,8 +65,20 @@ def test_the_pooled_vector_of_a_bidirectional_encoder_is_the_final_state_of_each
     assert_close(memory.pooled, torch.cat([forward, memory.values[:, 0, 3:]], dim=-1))
 
 
-def test_the_pooled_vector_of_a_convolutional_encoder_is_the_masked_mean():
-    memory = encoders()["gated-cnn"](sources((4, 2, 3)))
+def test_the_receptive_field_of_dilated_convolutions_is_that_of_the_documentation():
+    settings = DilatedCNNSettings(width=7, depth=3)
+    values = torch.randn(1, 61, 7, requires_grad=True)
+    encoder = DilatedCNN.from_settings(settings).eval()
+    output = encoder(Sequences(values, torch.tensor([61]))).values
+    (grad,) = torch.autograd.grad(output[0, 30].square().sum(), values)
+    covered = grad[0].abs().sum(-1).nonzero().flatten().tolist()
+    field = 2 ** (settings.depth + 2) - 3
+    assert covered == list(range(30 - field // 2, 30 + field // 2 + 1))
+
+
+@pytest.mark.parametrize("name", ["gated-cnn", "dilated-cnn"])
+def test_the_pooled_vector_of_a_convolutional_encoder_is_the_masked_mean(name):
+    memory = encoders()[name](sources((4, 2, 3)))
     assert_close(memory.pooled[1], memory.values[1, :2].mean(0))
 
 

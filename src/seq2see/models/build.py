@@ -34,6 +34,8 @@ from seq2see.layers.resnet import ConvolutionalStem, ResNetStem, conv2d
 from seq2see.models.bert import BERT, BERTForPreTraining, PredictionHeadTransform
 from seq2see.models.classifier import CLASSIFIERS
 from seq2see.models.convolutional import (
+    DilatedCNN,
+    DilatedCNNSettings,
     GatedCNN,
     GatedCNNSettings,
     TextCNN,
@@ -91,6 +93,7 @@ ENCODERS: dict[type[Settings], Callable[[Any, str], nn.Module]] = {
     TransformerSettings: TransformerEncoder,
     RecurrentEncoderSettings: lambda settings, positions: RecurrentEncoder.from_settings(settings),
     GatedCNNSettings: lambda settings, positions: GatedCNN.from_settings(settings),
+    DilatedCNNSettings: lambda settings, positions: DilatedCNN.from_settings(settings),
     TextCNNSettings: lambda settings, positions: TextCNN.from_settings(settings),
     ResNetSettings: lambda settings, positions: ResNetEncoder(settings),
 }

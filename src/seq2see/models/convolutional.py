@@ -1,4 +1,4 @@
-"""Convolutional encoders: gated CNN and TextCNN, which process all positions in parallel."""
+"""Convolutional encoders: gated CNN, dilated CNN and TextCNN, which process all positions in parallel."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from torch.nn import functional
 
 from seq2see.core.batch import Sequences
 from seq2see.core.settings import Settings
-from seq2see.layers.convolution import ConvolutionBlock
+from seq2see.layers.convolution import ConvolutionBlock, DilatedBlock
 from seq2see.layers.masks import masked_mean, zero_padding
+from seq2see.layers.norms_and_dropout import LayerNorm
 from seq2see.models.encoder_model import EncoderOutput
 
 KERNEL_SIZE = 3
 """Positions that a gated convolution reads: its own and its two neighbors."""
+DILATED_KERNEL_SIZE = 5
+"""Positions that a dilated convolution reads: its own and two on each side."""
 
 
 class GatedCNNSettings(Settings):
@@ -30,6 +33,18 @@ class GatedCNNSettings(Settings):
     """The number of layers; with kernels of size 3 the receptive field is 2 · depth + 1 positions."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Dropout rate before each convolution."""
+
+
+class DilatedCNNSettings(Settings):
+    """A stack of dilated gated convolutions, which reads far to both sides (Kalchbrenner et al. 2016, ByteNet)."""
+
+    kind: Literal["dilated-cnn"] = "dilated-cnn"
+    width: PositiveInt = 128
+    """Width of the hidden states."""
+    depth: int = Field(5, ge=1, le=12)
+    """The number of layers; the dilations are 1, 2, 4, ..., and the receptive field is 2^(depth + 2) - 3 positions."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """Dropout rate of the output of each layer."""
 
 
 class TextCNNSettings(Settings):
@@ -92,4 +107,26 @@ class GatedCNN(nn.Module):
         vectors = Sequences(self.input_projection(zero_padding(vectors).values), vectors.lengths)
         for block in self.blocks:
             vectors = block(vectors)
+        return EncoderOutput(vectors.values, vectors.lengths, masked_mean(vectors))
+
+
+class DilatedCNN(nn.Module):
+    """A stack of dilated gated convolutions (Kalchbrenner et al. 2016). The pooled vector is the masked mean."""
+
+    def __init__(self, width: int, depth: int, kernel: int, dropout: float = 0.0):
+        super().__init__()
+        self.blocks = nn.ModuleList(DilatedBlock(width, kernel, 2**number, dropout) for number in range(depth))
+        self.final_norm = LayerNorm(width)
+
+    @staticmethod
+    def from_settings(settings: DilatedCNNSettings) -> DilatedCNN:
+        """The encoder that the settings describe."""
+        return DilatedCNN(settings.width, settings.depth, DILATED_KERNEL_SIZE, settings.dropout)
+
+    def forward(self, vectors: Sequences) -> EncoderOutput:
+        """The encoder output for the embedded source."""
+        vectors = zero_padding(vectors)
+        for block in self.blocks:
+            vectors = block(vectors)
+        vectors = zero_padding(Sequences(self.final_norm(vectors.values, vectors.valid), vectors.lengths))
         return EncoderOutput(vectors.values, vectors.lengths, masked_mean(vectors))

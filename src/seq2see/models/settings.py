@@ -11,7 +11,7 @@ from torch import nn
 
 from seq2see.core.settings import OpenKinds, Settings, default_kind
 from seq2see.data.tokenizers.tokenizer import BPE, TokenizerSettings
-from seq2see.models.convolutional import GatedCNNSettings, TextCNNSettings
+from seq2see.models.convolutional import DilatedCNNSettings, GatedCNNSettings, TextCNNSettings
 from seq2see.models.image_settings import PATCH_STRIDE_SETTING, ImageSource, VideoSource
 from seq2see.models.mlp_lm import MLPDecoderSettings
 from seq2see.models.ngram_lm import NgramSettings
@@ -22,7 +22,12 @@ from seq2see.models.transformer import TransformerSettings
 OWN_ENCODERS: dict[type[Settings], Callable[[Any], nn.Module]] = {}
 """The encoders of `register_encoder`: from settings to module."""
 EncoderSettings = Annotated[
-    TransformerSettings | RecurrentEncoderSettings | GatedCNNSettings | TextCNNSettings | ResNetSettings,
+    TransformerSettings
+    | RecurrentEncoderSettings
+    | GatedCNNSettings
+    | DilatedCNNSettings
+    | TextCNNSettings
+    | ResNetSettings,
     Field(discriminator="kind"),
     OpenKinds(OWN_ENCODERS),
 ]

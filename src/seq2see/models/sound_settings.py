@@ -9,7 +9,7 @@ from pydantic import Field, PositiveInt, model_validator
 from seq2see.core.settings import OpenKinds, Settings
 from seq2see.data.log_mel import HOP_SECONDS
 from seq2see.data.tokenizers.tokenizer import Characters, TokenizerSettings
-from seq2see.models.convolutional import GatedCNNSettings
+from seq2see.models.convolutional import DilatedCNNSettings, GatedCNNSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import OWN_ENCODERS, ModelSettings, TextTarget
 from seq2see.models.transformer import TransformerSettings
@@ -73,7 +73,7 @@ SpeechTarget = Annotated[
 ]
 """The outputs: CTC, a decoder with attention, both, or a transducer."""
 SpeechEncoder = Annotated[
-    TransformerSettings | RecurrentEncoderSettings | GatedCNNSettings,
+    TransformerSettings | RecurrentEncoderSettings | GatedCNNSettings | DilatedCNNSettings,
     Field(discriminator="kind"),
     OpenKinds(OWN_ENCODERS),
 ]

@@ -36,7 +36,7 @@ from seq2see.decoding.engine import Decoding
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.models.build import named_tensors
-from seq2see.models.convolutional import GatedCNNSettings, TextCNNSettings
+from seq2see.models.convolutional import DilatedCNNSettings, GatedCNNSettings, TextCNNSettings
 from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.recurrent import RecurrentEncoderSettings
@@ -45,7 +45,7 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.training.settings import Training
 
 TextEncoder = Annotated[
-    TransformerSettings | RecurrentEncoderSettings | GatedCNNSettings | TextCNNSettings,
+    TransformerSettings | RecurrentEncoderSettings | GatedCNNSettings | DilatedCNNSettings | TextCNNSettings,
     Field(discriminator="kind"),
     OpenKinds(OWN_ENCODERS),
 ]

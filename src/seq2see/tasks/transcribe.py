@@ -146,18 +146,13 @@ class Transcribe(GenerativeTask):
         return RecordingDataset(examples, features, tokenizers.target, recipe.augmentation, recipe.training.seed)
 
     def batches(self, recipe: Any, dataset: RecordingDataset, full: bool = False, capture: Capture = plain) -> BatchAt:
-        """Batches of recordings of similar length, with augmentation; `batch_tokens` counts frames.
-
-        The first epoch begins with the shortest recordings, whose few letters have few possible times (SortaGrad;
-        Amodei et al. 2016, section 3.2).
-        """
+        """Batches of recordings of similar length, with augmentation; `batch_tokens` counts frames."""
         lengths = dataset.lengths
         buckets = BucketSampler(lengths, recipe.training.batch_tokens, recipe.training.seed)
         longest = int(padded_width(int(lengths[:, 1].max())))
-        first_epoch = sorted(range(buckets.steps_per_epoch), key=lambda number: buckets.batch_at(number).width)
 
         def batch_at(step: int) -> Batch:
-            plan = buckets.batch_at(first_epoch[step - 1] if step <= len(first_epoch) else step - 1)
+            plan = buckets.batch_at(step - 1)
             batch = dataset.batch(plan.indices, plan.epoch)
             return pad_recordings(batch, plan.rows, plan.width, longest) if full else batch
 

@@ -103,6 +103,8 @@ export const FORMULAS = {
   Conv2d: ["y_{ij} = ∑_{a, b} W_{ab} x_{i+a, j+b}", "LeCun et al. 1989"],
   ChannelsLastConv2d: ["y_{ij} = ∑_{a, b} W_{ab} x_{i+a, j+b}", "LeCun et al. 1989"],
   ConvolutionBlock: ["[a; b] = conv(x) ;; frac{x + a ⊙ σ(b)}{root{2}}", "Gehring et al. 2017, section 3.2"],
+  DilatedBlock: ["[a; b] = conv(norm(x)) ;; x + a ⊙ σ(b)", "Kalchbrenner et al. 2016, section 3.5"],
+  DilatedCNN: ["x^l = block^l(x^{l-1})", "Kalchbrenner et al. 2016, ByteNet"],
   GatedCNN: ["x^l = block^l(x^{l-1})", "Gehring et al. 2017"],
   TextCNN: ["max_t relu(W [x_t; …; x_{t+k-1}] + b) , k = 3, 4, 5", "Kim 2014, section 2"],
   MLPDecoder: ["f([x_{t-τ+1}; …; x_t])", "Bengio et al. 2003"],
