@@ -71,7 +71,7 @@ def transcribe_digits() -> TranscribeRecipe:
         corpus=DigitStrings(corpora=("fsdd", "audiomnist")),
         source=Sound(embedding=SoundEmbeddingSettings(channels=16)),
         target=CTCTarget(),
-        encoder=RecurrentEncoderSettings(width=128, depth=2, dropout=0.1),
+        encoder=DilatedCNNSettings(),
         augmentation=SoundAugmentation(
             time_masks=2, time_mask_seconds=0.1, frequency_masks=2, speed=0.15, tract=0.15, noise_db=5.0
         ),
