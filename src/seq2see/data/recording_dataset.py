@@ -88,7 +88,7 @@ class RecordingDataset:
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of all recordings, of the settings of the features, and of the token ids of all texts."""
+        """The SHA-256 of all recordings, of the number of bands, and of the token ids of all texts."""
         settings = f"{self.examples.fingerprint} {self.features.bands} {self.tokenizer.fingerprint}"
         return hashlib.sha256(settings.encode() + self.side.ids.astype("<i4").tobytes()).hexdigest()
 
@@ -104,7 +104,8 @@ class RecordingDataset:
             ids = ids[ids != EOS]
             needed.append(len(ids) + np.count_nonzero(ids[1:] == ids[:-1]))
         frames = np.array([self.features.frames(int(each)) for each in self.examples.lengths], np.int64)
-        return np.flatnonzero(frames // subsampling < np.array(needed, np.int64))
+        vectors = -(-frames // subsampling)  # the last one may be of fewer frames
+        return np.flatnonzero(vectors < np.array(needed, np.int64))
 
     def warnings(self) -> list[str]:
         """A warning about recordings that are too short for their texts, and one about unknown tokens."""
