@@ -240,8 +240,10 @@ class ChatModel(ReplyScoring, Model):
 
     def is_truncated(self, history: Sequence[Message]) -> bool:
         """Whether messages of a history do not fit into the context."""
-        encoded = self.template.encode(self.tokenizers.target, self.template.with_system(history))
-        return sum(len(each.ids) for each in encoded) > self.max_tokens
+        template, tokenizer = self.template, self.tokenizers.target
+        encoded = template.encode(tokenizer, template.with_system(history))
+        around = len(template.start_ids(tokenizer)) + self.header_length
+        return around + sum(len(each.ids) for each in encoded) > self.max_tokens
 
     def warnings(self, text: str) -> tuple[str, ...]:
         """Warnings about an input, for example unknown characters."""

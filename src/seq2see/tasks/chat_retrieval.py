@@ -426,6 +426,7 @@ class LastReplyDataset(DialogueDataset):
         space = max(1, self.max_tokens + 1 - len(reply.ids))
         if len(ids) > space:
             self.truncated.append(index)
-        ids = [*ids[:space], *reply.ids][: self.max_tokens + 1]
-        mask = [*[False] * (len(ids) - len(reply.ids)), *reply.label_mask][: len(ids)]
+        before = ids[:space]
+        ids = [*before, *reply.ids][: self.max_tokens + 1]
+        mask = [*[False] * len(before), *reply.label_mask][: len(ids)]
         return [DialogueRow(ids, mask, index)] if any(mask) else []
