@@ -280,3 +280,18 @@ def test_an_impossible_recipe_is_refused():
         tiny("transcribe-attention", **{"target.kind": "ctc"})
     with pytest.raises(UserError, match="needs attention to the sound"):
         tiny("transcribe-attention", **{"decoder.attention": "none"})
+
+
+@pytest.mark.parametrize("name", ["transcribe", "transcribe-transducer"])
+def test_label_smoothing_without_an_effect_is_refused(name: str):
+    with pytest.raises(UserError, match="leave out"):
+        tiny(name, **{"objective.label_smoothing": 0.1})
+    assert tiny("transcribe-joint", **{"objective.label_smoothing": 0.1}).objective.label_smoothing == 0.1
+
+
+def test_letters_have_times_even_if_the_model_samples(run: RunFolder):
+    model = seq2see.load(run.path)
+    timed = model.timed_tokens(keyed())
+    sampling = model.config.decoding.with_(do_sample=True)
+    model.config = model.config.model_copy(update={"decoding": sampling})
+    assert model.timed_tokens(keyed()) == timed

@@ -100,7 +100,8 @@ class TranscribeRecipe(Recipe):
         changed = self.objective.model_dump(exclude={"label_smoothing"}) != NextToken().model_dump(
             exclude={"label_smoothing"}
         )
-        if self.target.kind != "text" and (changed or (self.objective.label_smoothing and self.decoder is None)):
+        is_smoothed = bool(self.objective.label_smoothing) and self.target.kind != "ctc-attention"
+        if self.target.kind != "text" and (changed or is_smoothed):
             raise ValueError("these settings of the objective are for target.kind=text: leave out [objective]")
         return self
 

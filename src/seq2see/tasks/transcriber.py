@@ -159,7 +159,8 @@ class Transcriber(Model):
     def timed_tokens(self, samples: NDArray[np.float32]) -> list[tuple[int, float, float]]:
         """The tokens of the best output for samples, each with start and end in seconds."""
         features = self.encode_sound(samples).features
-        settings = self.config.decoding.with_(num_beams=1, num_return_sequences=1, language_model="")
+        greedy = {"num_beams": 1, "num_return_sequences": 1, "do_sample": False}
+        settings = self.config.decoding.with_(**greedy, language_model="")
         ((best,),) = self.output().transcribe(to_sequences([features]).to(self.device), settings)
         return [(each.token, *self.seconds(each, len(features))) for each in best.times]
 
