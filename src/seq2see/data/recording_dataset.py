@@ -1,7 +1,7 @@
 """Recordings as batches of log-mel features, with their texts as token ids.
 
 Compare `pair_dataset.py`: the source is a sequence of vectors instead of token ids. The features of each recording are
-computed once and stored in half precision; with an augmentation of the samples they are computed anew in every epoch.
+computed once and stored in half precision; if an augmentation changes the samples, they are computed in every epoch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from seq2see.data.sound_augmentation import SoundAugmentation, augmented_feature
 from seq2see.data.tokenizers.tokenizer import EOS, Tokenizer
 
 MAX_TOKENS = 10_000
-"""No text of a recording is cut: this is more than an hour of speech has."""
+"""The maximum length of a text: more than an hour of speech, so that no text is cut."""
 
 
 class RecordingDataset:
@@ -48,7 +48,7 @@ class RecordingDataset:
 
     @property
     def lengths(self) -> IntArray:
-        """(recording, 2): the number of frames, at the slowest speed of the augmentation, and of tokens with <eos>."""
+        """(recording, 2): the number of frames at the slowest speed of the augmentation, and of tokens with <eos>."""
         samples = map(int, self.examples.lengths)
         slowest = map(self.augmentation.slowest, samples) if self.augmentation else samples
         frames = np.array([self.features.frames(each) for each in slowest], np.int64)

@@ -109,7 +109,7 @@ class UserRecordings(Settings):
                     raise missing_file(path)
                 found = find_recordings(path, report)
                 for name, part in found.items():
-                    # A whole folder as test data has no folder train, or one that is meant.
+                    # The folders train, valid and test count in `paths` only.
                     items[name if split == "train" else split] += part
         scanned = ScannedRecordings(report)
         for split, part in items.items():
@@ -184,7 +184,7 @@ class ScannedRecordings:
         )
 
     def _add_issues(self, item: SoundItem, decoded: DecodedSound, rate: int) -> None:
-        """Add what is remarkable about one recording."""
+        """Add the issues of one recording."""
         for kind in decoded.issues:
             self.report.add_issue(kind, item.location, ISSUE_MESSAGES[kind].format_map(vars(decoded)))
         expected = SUFFIX_FORMATS.get(item.path.suffix.lower())
