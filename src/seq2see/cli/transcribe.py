@@ -1,4 +1,4 @@
-"""`seq2see transcribe`: the text of recordings, or of sound from a pipe while it arrives."""
+"""`seq2see transcribe`: the text of recordings, or of sound from a pipe while it is recorded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from seq2see.tasks.transcriber import Transcriber, Transcription
 
 CHUNK_SECONDS = 0.2
-"""The sound from a pipe that is transcribed at a time."""
+"""The duration of sound that is read from a pipe at a time."""
 
 
 def transcribe(
