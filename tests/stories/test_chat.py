@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -228,6 +229,22 @@ def test_the_explorer_gets_the_alternatives_and_the_attention_of_a_token(runs: d
     assert [token for token, _ in choice.attention][-2:] == ["coal", "is"]
     with pytest.raises(UserError, match="no token 9"):
         choice_of(model, conversation.history, 9)
+
+
+class LongerHeader(RoleTemplate):
+    """A template that, as that of Llama 2, has more text before a reply of the history than before a new reply."""
+
+    def message(self, messages, index):
+        rendered = super().message(messages, index)
+        more = ("hello",) if messages[index].role == "assistant" else ()
+        return replace(rendered, header=(*rendered.header, *more))
+
+
+def test_the_tokens_of_a_reply_are_counted_after_its_header(runs: dict[str, RunFolder], monkeypatch):
+    model = open_chat(str(runs["chat"].path))
+    messages = [Message("user", "what color is coal?"), Message("assistant", "coal is black.")]
+    monkeypatch.setattr(type(model), "template", LongerHeader())
+    assert [choice_of(model, messages, position).token for position in range(3)] == ["coal", "is", "black"]
 
 
 def test_the_nearest_training_reply_shows_what_is_memorized(runs: dict[str, RunFolder]):

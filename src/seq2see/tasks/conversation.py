@@ -269,7 +269,8 @@ def choice_of(model: Any, messages: Sequence[Message], position: int, count: int
     """The token at a position of the last reply, computed in one forward pass over the dialogue."""
     *history, reply = messages
     prompt = model.prompt_ids(history)
-    ids = [*prompt, *model.template.encode(model.tokenizers.target, messages)[-1].ids[model.header_length :]]
+    encoded = model.template.encode(model.tokenizers.target, messages)[-1]
+    ids = [*prompt, *(each for each, is_label in zip(encoded.ids, encoded.label_mask, strict=True) if is_label)]
     if reply.role != "assistant" or not 0 <= position < len(ids) - len(prompt):
         raise UserError(f"The last reply has no token {position}.", hint="Count its tokens from 0.")
     time, tokens = len(prompt) + position, model.tokenizers.target.tokens(ids)
