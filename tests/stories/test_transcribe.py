@@ -203,6 +203,9 @@ def test_from_a_pipe_letters_are_committed_as_they_come(run: RunFolder, capsys, 
     else:
         assert code == 0
         assert capsys.readouterr().out.endswith("\n")
+    for option in (["--times"], ["--json"], ["--set", "decoding.num_beams=2"]):
+        assert command(["transcribe", str(run.path), "-", *option]) == 2
+        assert "have no effect on a pipe" in capsys.readouterr().err
 
 
 class Ruler:

@@ -35,6 +35,8 @@ def transcribe(
         raise UserError("This model does not transcribe sound.", location=run, hint="Use `seq2see predict`.")
     settings = dict(map(decoding_setting, set_ or []))
     if sounds == ["-"]:
+        if times or json_ or settings:
+            raise UserError("--times, --json and --set have no effect on a pipe.", hint="Leave them out.")
         _live(model, rate or model.rate)
         return
     files = [file for name in sounds for file in _files(Path(name))]
