@@ -193,6 +193,15 @@ def test_the_verb_transcribe_prints_files_folders_times_and_json(run: RunFolder,
     assert "missing.wav" in capsys.readouterr().err
 
 
+def test_a_recording_that_is_too_loud_has_a_warning(run: RunFolder, tmp_path: Path, capsys):
+    loud = write_wav(tmp_path / "loud.wav", (30 * keyed()).clip(-1, 1))
+    model = seq2see.load(run.path)
+    assert ["clipped recording" in each for each in model(str(loud)).warnings] == [True]
+    assert model(str(write_wav(tmp_path / "fine.wav", keyed()))).warnings == ()
+    assert command(["transcribe", str(run.path), str(loud)]) == 0
+    assert "loud.wav: clipped recording" in capsys.readouterr().err
+
+
 def test_from_a_pipe_letters_are_committed_as_they_come(run: RunFolder, capsys, monkeypatch):
     content = (keyed(3.0) * 32767).astype("<i2").tobytes()
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))

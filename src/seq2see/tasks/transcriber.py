@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.data.log_mel import LogMel
-from seq2see.data.readers.sound_files import read_sound
+from seq2see.data.readers.sound_files import decode_sound
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.decoding.ctc import TimedToken
 from seq2see.decoding.log_linear import OtherVocabulary
@@ -107,8 +107,10 @@ class Transcriber(Model):
 
     def encode_sound(self, sound: Any) -> EncodedSound:
         """The features of a recording: a file name, or samples."""
+        warnings: tuple[str, ...] = ()
         if isinstance(sound, str | Path):
-            name, samples = str(sound), read_sound(sound, self.rate)
+            decoded = decode_sound(sound, self.rate)
+            name, samples, warnings = str(sound), decoded.samples, decoded.messages
         else:
             name, samples = "", np.asarray(sound, np.float32)
             if samples.ndim != 1:
@@ -118,9 +120,8 @@ class Transcriber(Model):
         except UserError as error:
             raise UserError(error.message, location=error.location or name, hint=error.hint) from None
         seconds = len(samples) / self.rate
-        warnings: tuple[str, ...] = ()
         if seconds > LONG_SECONDS:
-            warnings = (f"the recording has {seconds:.0f} s, much more than training recordings: cut it at pauses",)
+            warnings += (f"the recording has {seconds:.0f} s, much more than training recordings: cut it at pauses",)
         return EncodedSound(name, samples, features, warnings)
 
     def _transcription(self, inputs: EncodedSound, transcripts: list[Transcript]) -> Transcription:
