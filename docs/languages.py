@@ -81,7 +81,7 @@ WORDS = {
     "text to array, tokens per second": "文本到数组，词元/秒", "share %": "占比（%）",
     "counted to order 5, tokens per second": "数到 5 阶，词元/秒",
     "tokens per second": "词元/秒", "sentences per second": "句/秒", "threads": "线程数", "precision": "精度",
-    "batch": "批大小", "beams": "束宽", "device": "设备", "system": "系统", "compiled": "编译",
+    "batch": "批大小", "processor": "处理器", "beams": "束宽", "device": "设备", "system": "系统", "compiled": "编译",
     "forecast by": "预测方法", "image size": "图片边长", "1 ahead": "向前 1 步", "4 ahead": "向前 4 步",
     "16 ahead": "向前 16 步",
     "64 ahead": "向前 64 步", "last value (naive)": "最后一个值（朴素预测）", "least squares": "最小二乘",

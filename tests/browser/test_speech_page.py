@@ -159,7 +159,7 @@ def test_a_dropped_file_is_transcribed(open_view, page):
 @pytest.mark.parametrize(
     ("cause", "english", "chinese"),
     [
-        ("NotAllowedError", "The microphone was refused.", "麦克风没有得到许可。"),
+        ("NotAllowedError", "The microphone is not allowed.", "麦克风没有得到许可。"),
         ("NotFoundError", "There is no microphone.", "没有麦克风。"),
         ("NotReadableError", "perhaps another program uses it", "也许另一个程序正在使用它"),
         ("insecure", "only to secure pages", "只允许安全的页面使用麦克风"),

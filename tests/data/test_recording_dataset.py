@@ -13,6 +13,7 @@ from seq2see.data.recording_dataset import RecordingDataset
 from seq2see.data.recordings import RecordingExamples, StoredSamples
 from seq2see.data.sound_augmentation import SoundAugmentation
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, Characters, train_tokenizer
+from seq2see.models.sound_embedding import vectors_of
 
 SECONDS = (0.31, 0.53, 0.2, 0.111)
 TEXTS = ("ab", "aab", "b", "abba")
@@ -85,17 +86,26 @@ def test_no_augmented_recording_is_longer_than_its_bucket():
 
 
 def test_recordings_with_fewer_vectors_than_tokens_are_named():
-    """0.111 s have 9 frames, 2 vectors; "abba" needs 4 of them, and one between the two b."""
+    """0.111 s have 9 frames, 3 vectors; "abba" needs 4 of them, and one between the two b."""
     data = dataset()
     assert data.too_short().tolist() == [3]
     assert data.too_short(subsampling=1).tolist() == []
-    assert data.too_short(subsampling=2).tolist() == [3]
+    assert data.too_short(subsampling=2).tolist() == []
     assert data.warnings() == ["1 recordings have fewer vectors than their text has tokens: 3.wav ('abba')."]
 
 
 def test_repeated_tokens_need_a_vector_between_them():
-    samples = [noise(0.2, seed) for seed in range(2)]  # 18 frames each, 4 vectors
+    samples = [noise(0.2, seed) for seed in range(2)]  # 18 frames each, 5 vectors
     examples = RecordingExamples(StoredSamples.of(samples), RATE, ("abab", "abbb"), ("1", "2"))
+    data = RecordingDataset(examples, LOG_MEL, train_tokenizer(Characters(), ["ab"]))
+    assert data.too_short().tolist() == [1]
+
+
+def test_the_vectors_that_a_text_may_use_are_those_of_the_embedding():
+    """9 frames become 3 vectors, the last of them of a single frame: enough for 3 tokens, and not for 4."""
+    assert vectors_of(LOG_MEL.frames(len(noise(0.111)))) == 3
+    samples = StoredSamples.of([noise(0.111), noise(0.111)])
+    examples = RecordingExamples(samples, RATE, ("aba", "abab"), ("1", "2"))
     data = RecordingDataset(examples, LOG_MEL, train_tokenizer(Characters(), ["ab"]))
     assert data.too_short().tolist() == [1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from tiny_recipes import stop_and_resume, tiny_recipe
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.core.settings import walk
-from seq2see.data.dialogue import Message
+from seq2see.data.chat_templates import RoleTemplate, add_role_tokens
+from seq2see.data.dialogue import Dialogue, Message
+from seq2see.data.tokenizers.tokenizer import EOS, Characters, train_tokenizer
 from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.workspace import Workspace
 from seq2see.recipes.registry import recipe
@@ -22,6 +25,7 @@ from seq2see.runs.load import load
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
+from seq2see.tasks.chat_retrieval import LastReplyDataset
 from seq2see.tasks.conversation import choice_of
 
 NAMES = ("chat", "chat-seq2seq", "chat-retrieve", "chat-retrieve-generate")
@@ -192,6 +196,27 @@ def test_a_full_context_loses_the_oldest_whole_exchanges(dialogues: Path, tmp_pa
     assert conversation.messages[-1].role == "assistant"
 
 
+def test_a_history_is_truncated_exactly_if_messages_are_left_out(runs: dict[str, RunFolder], monkeypatch):
+    model = open_chat(str(runs["chat"].path))
+    history = [Message("user", "hello"), Message("assistant", "hi there."), Message("user", "hello")]
+    length = len(model.prompt_ids(history))
+    for max_tokens, is_truncated in ((length, False), (length - 1, True)):
+        monkeypatch.setattr(type(model), "max_tokens", max_tokens)
+        assert model.is_truncated(history) == is_truncated
+        assert (len(model.prompt_ids(history)) < length) == is_truncated
+
+
+@pytest.mark.parametrize("max_tokens", [4, 7, 8, 9, 40])
+def test_the_labels_of_a_retrieved_row_are_the_reply_even_if_it_is_cut(max_tokens: int):
+    tokenizer = add_role_tokens(train_tokenizer(Characters(), ["abcdef"]))
+    messages = [Message("system", "f"), Message("user", "e"), Message("assistant", "abcdef")]
+    (row,) = LastReplyDataset([Dialogue.of(messages)], tokenizer, RoleTemplate(), max_tokens).rows
+    labels = [each for each, is_label in zip(row.ids, row.label_mask, strict=True) if is_label]
+    reply = [*tokenizer.encode("abcdef"), EOS]
+    assert labels == reply[: len(labels)]
+    assert labels
+
+
 def test_the_explorer_gets_the_alternatives_and_the_attention_of_a_token(runs: dict[str, RunFolder]):
     model = open_chat(str(runs["chat"].path))
     conversation = model.conversation()
@@ -204,6 +229,22 @@ def test_the_explorer_gets_the_alternatives_and_the_attention_of_a_token(runs: d
     assert [token for token, _ in choice.attention][-2:] == ["coal", "is"]
     with pytest.raises(UserError, match="no token 9"):
         choice_of(model, conversation.history, 9)
+
+
+class LongerHeader(RoleTemplate):
+    """A template that, as that of Llama 2, has more text before a reply of the history than before a new reply."""
+
+    def message(self, messages, index):
+        rendered = super().message(messages, index)
+        more = ("hello",) if messages[index].role == "assistant" else ()
+        return replace(rendered, header=(*rendered.header, *more))
+
+
+def test_the_tokens_of_a_reply_are_counted_after_its_header(runs: dict[str, RunFolder], monkeypatch):
+    model = open_chat(str(runs["chat"].path))
+    messages = [Message("user", "what color is coal?"), Message("assistant", "coal is black.")]
+    monkeypatch.setattr(type(model), "template", LongerHeader())
+    assert [choice_of(model, messages, position).token for position in range(3)] == ["coal", "is", "black"]
 
 
 def test_the_nearest_training_reply_shows_what_is_memorized(runs: dict[str, RunFolder]):

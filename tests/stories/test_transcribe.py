@@ -193,6 +193,15 @@ def test_the_verb_transcribe_prints_files_folders_times_and_json(run: RunFolder,
     assert "missing.wav" in capsys.readouterr().err
 
 
+def test_a_recording_that_is_too_loud_has_a_warning(run: RunFolder, tmp_path: Path, capsys):
+    loud = write_wav(tmp_path / "loud.wav", (30 * keyed()).clip(-1, 1))
+    model = seq2see.load(run.path)
+    assert ["clipped recording" in each for each in model(str(loud)).warnings] == [True]
+    assert model(str(write_wav(tmp_path / "fine.wav", keyed()))).warnings == ()
+    assert command(["transcribe", str(run.path), str(loud)]) == 0
+    assert "loud.wav: clipped recording" in capsys.readouterr().err
+
+
 def test_from_a_pipe_letters_are_committed_as_they_come(run: RunFolder, capsys, monkeypatch):
     content = (keyed(3.0) * 32767).astype("<i2").tobytes()
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
@@ -203,6 +212,9 @@ def test_from_a_pipe_letters_are_committed_as_they_come(run: RunFolder, capsys, 
     else:
         assert code == 0
         assert capsys.readouterr().out.endswith("\n")
+    for option in (["--times"], ["--json"], ["--set", "decoding.num_beams=2"]):
+        assert command(["transcribe", str(run.path), "-", *option]) == 2
+        assert "have no effect on a pipe" in capsys.readouterr().err
 
 
 class Ruler:
@@ -280,3 +292,18 @@ def test_an_impossible_recipe_is_refused():
         tiny("transcribe-attention", **{"target.kind": "ctc"})
     with pytest.raises(UserError, match="needs attention to the sound"):
         tiny("transcribe-attention", **{"decoder.attention": "none"})
+
+
+@pytest.mark.parametrize("name", ["transcribe", "transcribe-transducer"])
+def test_label_smoothing_without_an_effect_is_refused(name: str):
+    with pytest.raises(UserError, match="leave out"):
+        tiny(name, **{"objective.label_smoothing": 0.1})
+    assert tiny("transcribe-joint", **{"objective.label_smoothing": 0.1}).objective.label_smoothing == 0.1
+
+
+def test_letters_have_times_even_if_the_model_samples(run: RunFolder):
+    model = seq2see.load(run.path)
+    timed = model.timed_tokens(keyed())
+    sampling = model.config.decoding.with_(do_sample=True)
+    model.config = model.config.model_copy(update={"decoding": sampling})
+    assert model.timed_tokens(keyed()) == timed

@@ -15,7 +15,7 @@ from seq2see.core.startup import importing
 if TYPE_CHECKING:
     from seq2see.tasks.conversation import Conversation
 
-HELP = """/undo        take the last message and its reply back
+HELP = """/undo        remove the last message and its reply
 /again       another reply to the last message
 /save FILE   write the dialogue to a file, as a line of JSON that `seq2see train chat` reads
 /help        this list
@@ -32,7 +32,7 @@ def chat(
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of sampled replies.")] = 0,
 ) -> None:
-    """Talk to a model, which remembers what was written before."""
+    """Talk to a model; the earlier messages are part of its input."""
     with importing():
         from seq2see.cli.predict import decoding_setting
         from seq2see.cli.progress_meter import show_status
@@ -88,7 +88,7 @@ def _print_reply(conversation: Conversation, chunks: Iterator[str]) -> None:
         for chunk in chunks:
             print(chunk, end="", flush=True)
     except KeyboardInterrupt:
-        chunks.close()  # type: ignore[attr-defined]  # it is a generator, which stores what it has generated
+        chunks.close()  # type: ignore[attr-defined]  # closing the generator stores the chunks so far
     print(flush=True)
     for notice in conversation.notices:
         print(f"({notice})", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`seq2see doctor`: versions and hardware of this machine, and missing parts."""
+"""`seq2see doctor`: versions and hardware of this machine, and missing software."""
 
 from __future__ import annotations
 

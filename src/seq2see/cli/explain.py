@@ -1,4 +1,4 @@
-"""`seq2see explain`: which layer of a model runs on what, and why."""
+"""`seq2see explain`: which implementation runs for each layer of a model, and under which conditions."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _stream(
 
 
 def _open_output(out: Path, run: str, model: Model, settings: dict[str, Any], as_json: bool, engine: str) -> OutputFile:
-    """The output file, with everything that predictions depend on besides the lines."""
+    """The output file, with all settings that the predictions depend on, for resuming."""
     from seq2see.runs.batch_inference import OutputFile
     from seq2see.runs.run_folder import find_model
     from seq2see.tasks.model_folder import fingerprint_of
@@ -146,7 +146,7 @@ def _open_output(out: Path, run: str, model: Model, settings: dict[str, Any], as
 
 
 def _final_settings(model: Model, settings: dict[str, Any]) -> Settings:
-    """The settings of a prediction of the model with those of the command line."""
+    """The prediction settings of the model, changed by those of the command line."""
     changes = {name: value for name, value in settings.items() if name not in ("prefix", "image_size")}
     return cast("Settings", model.prediction_settings.with_(**changes))
 

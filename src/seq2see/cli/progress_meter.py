@@ -20,7 +20,7 @@ QUOTED = 3
 def show_status(text: str) -> Iterator[None]:
     """Show a status text on a screen while an operation without measurable progress runs.
 
-    It is printed directly: most models load in less time than the import of a progress bar takes.
+    The text is printed without a progress bar, because importing one takes longer than loading most models.
     """
     if not sys.stderr.isatty():
         yield
@@ -59,7 +59,7 @@ class Meter:
             self.log(f"{self.warned:,} texts have warnings like these")
 
     def __call__(self, progress: Progress) -> None:
-        """Add progress, and show it if it is time."""
+        """Add progress, and show it if the last progress line is old enough."""
         self.lines += progress.lines
         self.new_lines += progress.lines if progress.is_new else 0
         if self.new_lines and self._first is None:

@@ -33,7 +33,7 @@ def runs() -> None:
 
 
 def _name_and_score(run: RunFolder) -> tuple[str, str]:
-    """The name of the recipe and the most important score; of a task that is not registered neither is known."""
+    """The name of the recipe and the most important score; "?" and "" if the task is not registered."""
     from seq2see.core.errors import UserError
     from seq2see.runs.run_folder import read_scores
     from seq2see.tasks.task import task_of

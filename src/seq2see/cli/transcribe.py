@@ -1,4 +1,4 @@
-"""`seq2see transcribe`: the text of recordings, or of sound from a pipe while it arrives."""
+"""`seq2see transcribe`: the text of recordings, or of sound from a pipe while it is recorded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from seq2see.tasks.transcriber import Transcriber, Transcription
 
 CHUNK_SECONDS = 0.2
-"""The sound from a pipe that is transcribed at a time."""
+"""The duration of sound that is read from a pipe at a time."""
 
 
 def transcribe(
@@ -35,6 +35,8 @@ def transcribe(
         raise UserError("This model does not transcribe sound.", location=run, hint="Use `seq2see predict`.")
     settings = dict(map(decoding_setting, set_ or []))
     if sounds == ["-"]:
+        if times or json_ or settings:
+            raise UserError("--times, --json and --set have no effect on a pipe.", hint="Leave them out.")
         _live(model, rate or model.rate)
         return
     files = [file for name in sounds for file in _files(Path(name))]

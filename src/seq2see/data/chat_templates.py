@@ -1,18 +1,18 @@
-"""Chat templates: from messages to token ids, with the labels that a model is trained on.
+"""Chat templates: from messages to token ids, and which of these ids are labels in training.
 
 A template writes a message as a header that names the role, the text, and an end. In training only the text of the
-assistant and its end have labels; everything else is input (the loss mask). In a dialogue the model reads the history
-and the header of a reply, and generates until the end.
+assistant and its end have labels; everything else is input (the loss mask). In a dialogue the input is the history
+and the header of a reply, and the model generates until the end token.
 
-Own models have a token for each role, and `<eos>` is the end of every message:
+Models trained here have a token for each role, and `<eos>` is the end of every message:
 
     <bos> <system> text <eos> <user> text <eos> <assistant> text <eos>
 
-Other models keep the template that they were trained with, such as ChatML. It is stored there as a program in the
-language Jinja. A program from a model folder is not run here: it could do anything, and one wrong space in its output
-changes the replies silently. Instead `interop/chat_template_files.py` recognizes the programs of the templates below by
-their text, and any other is an error. Text never becomes a special token, so a user cannot write the header of another
-role.
+Pretrained models keep the template that they were trained with, such as ChatML. Hugging Face stores it in the model
+folder as a program in the language Jinja. This program is not run: it could do anything, and one wrong space in its
+output changes the replies silently. Instead `interop/chat_template_files.py` recognizes the programs of the templates
+below by their text, and any other is an error. Text never becomes a special token, so a user cannot write the header of
+another role.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RenderedMessage:
     body: str
     end: Parts
     after: Parts = ()
-    """What follows the end, such as a line break."""
+    """The parts after the end, such as a line break."""
 
     @property
     def parts(self) -> Parts:
@@ -67,14 +67,14 @@ class EncodedMessage:
 
 
 class BaseTemplate(Settings):
-    """What all templates share."""
+    """The base class of all templates."""
 
     system: str = ""
     """The message of the system at the beginning of a dialogue that has none; empty for no message."""
 
     @abstractmethod
     def message(self, messages: Sequence[Message], index: int) -> RenderedMessage:
-        """The parts of the message with this index; the first also contains what begins a dialogue."""
+        """The parts of the message with this index."""
 
     @abstractmethod
     def reply_header(self) -> Parts:
@@ -101,14 +101,14 @@ class BaseTemplate(Settings):
         return "".join([*self.start(), *parts, *(self.reply_header() if reply else ())])
 
     def encode(self, tokenizer: Tokenizer, messages: Sequence[Message]) -> list[EncodedMessage]:
-        """Each message as token ids (without what is before the first, see `start_ids`).
+        """Each message as token ids, without the ids before the first message (`start_ids`).
 
-        The messages have that of the system already (`with_system`).
+        `messages` must include the message of the system (`with_system`).
         """
         encoded = []
         for index, message in enumerate(messages):
             rendered, is_reply = self.message(messages, index), message.role == "assistant"
-            if is_reply:  # at its end, the header is what generation begins with: text is not merged with it
+            if is_reply:  # generation begins after the header, so header and text are tokenized separately
                 labels = [*text_ids(tokenizer, rendered.body), *encode_parts(tokenizer, rendered.end)]
                 header, after = encode_parts(tokenizer, rendered.header), encode_parts(tokenizer, rendered.after)
                 mask = [False] * len(header) + [True] * len(labels) + [False] * len(after)
@@ -133,7 +133,7 @@ class BaseTemplate(Settings):
 
 
 class RoleTemplate(BaseTemplate):
-    """A token for each role, and <eos> at the end of every message: the template of own models."""
+    """A token for each role, and <eos> at the end of every message: the template of models trained here."""
 
     kind: Literal["roles"] = "roles"
 
@@ -251,11 +251,11 @@ ChatTemplate = Annotated[
 ]
 """All templates, selected by `kind`."""
 ROLE_TOKENS = tuple(f"<{role}>" for role in ROLES)
-"""The tokens of the roles in the vocabularies of own models."""
+"""The tokens of the roles in the vocabularies of models trained here."""
 
 
 def add_role_tokens(tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer with a token for each role as the last tokens, which no text is split into."""
+    """The tokenizer with a token for each role after all others; no text is tokenized as one of them."""
     model: Any = tokenizer._content["model"]
     vocabulary: Any = model["vocab"]
     if isinstance(vocabulary, list):  # unigram: each token with its score

@@ -1,4 +1,4 @@
-"""Noise between white and pink."""
+"""Noise between white (equal power in every Hz) and pink (equal power in every octave)."""
 
 from __future__ import annotations
 

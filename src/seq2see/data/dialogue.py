@@ -1,11 +1,11 @@
-"""Dialogues: messages of a user and of an assistant in alternation, and their text on one line.
+"""Dialogues: alternating messages of a user and of an assistant, and their text on one line.
 
-The line is the form of a history in tables and as input of `predict`, with its roles in angle brackets:
+In tables and as input of `predict`, a history is one line with its roles in angle brackets:
 
     <user> my name is Ann <assistant> hello Ann <user> what is my name?
 
-A model never reads this line: a template (`chat_templates.py`) writes the messages as token ids, in which a role is one
-token that no text can produce.
+This line is not the input of a model: a template (`chat_templates.py`) converts the messages to token ids, in which a
+role is one token that no text can produce.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROLE_MARK = re.compile(r"(?:^|\s)<(system|user|assistant)>(?:\s|$)")
 
 @dataclass(frozen=True)
 class Message:
-    """What one side contributes to a dialogue before the other side answers."""
+    """The text of one role, up to the answer of the other role."""
 
     role: Role
     content: str
@@ -32,12 +32,12 @@ class Message:
 
 @dataclass(frozen=True)
 class RecallProbe:
-    """A reply whose content is given by an earlier message: the gold annotation of generated dialogues."""
+    """The gold annotation of a reply in a generated dialogue: its answer is in an earlier message."""
 
     index: int
     """The index of the reply among the messages."""
     distance: int
-    """How many messages of the user lie between the fact and the question, the question counted."""
+    """The number of messages of the user after the fact, up to and including the question."""
     answer: str
     """The word that the reply must contain."""
 
@@ -51,7 +51,7 @@ class Dialogue(Example):
 
     @staticmethod
     def of(messages: Sequence[Message], location: str = "", probes: Sequence[RecallProbe] = ()) -> Dialogue:
-        """The dialogue up to its last reply; a question that is not answered is left out.
+        """The dialogue up to its last reply; messages after it, which have no reply, are left out.
 
         >>> Dialogue.of([Message("user", "hi"), Message("assistant", "hello"), Message("user", "bye")]).target
         'hello'
@@ -92,6 +92,6 @@ def parse_history(text: str) -> list[Message]:
 
 
 def alternating(texts: Sequence[str], location: str = "") -> Dialogue:
-    """Texts of two speakers in alternation: the first is the user, the second the assistant."""
+    """The dialogue of alternating texts of two speakers: the first is the user, the second the assistant."""
     roles: tuple[Role, Role] = ("user", "assistant")
     return Dialogue.of([Message(roles[index % 2], text) for index, text in enumerate(texts)], location)

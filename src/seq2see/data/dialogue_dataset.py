@@ -1,8 +1,8 @@
 """Dialogues as the rows of a language model: each row is a dialogue, and only replies have labels (the loss mask).
 
-A dialogue that is longer than a row becomes several rows. Each begins with whole messages that earlier rows have too,
-as context without labels, so that every reply has a label once, and a history before it. In the same way a chat drops
-its oldest messages when the context is full.
+A dialogue that is longer than a row becomes several rows. Each row after the first begins with whole messages of
+earlier rows, as context without labels: so every reply has labels in exactly one row, and a history before it. In a
+conversation, too, the oldest messages are left out when the context is full.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from seq2see.data.tokenizers.tokenizer import EOS, PAD, UNK, Tokenizer
 from seq2see.data.windows import UNITS, Unit
 
 CONTEXT_SHARE = 0.5
-"""The share of every row after the first that repeats earlier messages."""
+"""The largest share of a row after the first that is reserved for earlier messages."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class DialogueDataset:
 
     @property
     def unit(self) -> Unit:
-        """What one token is: a character, a word, or a token between the two."""
+        """The unit of a token: a character, a word, or (for subwords) a token."""
         return UNITS.get(self.tokenizer.kind, "token")
 
     @property
@@ -139,9 +139,9 @@ class DialogueDataset:
 
 
 def _cuts(lengths: list[int], size: int) -> list[int]:
-    """The indices of the messages with which a row begins, such that the messages of each row fit.
+    """The index of the first new message of each row, such that the messages of each row fit.
 
-    Rows after the first are filled to a part, so that there is space for a context.
+    Rows after the first have new messages up to the share 1 - `CONTEXT_SHARE` only, so that there is space for context.
 
     >>> _cuts([3, 3, 3, 3, 3, 3], 12)
     [0, 4]

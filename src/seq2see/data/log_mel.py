@@ -2,7 +2,7 @@
 
 A vowel is a pattern of frequencies that lasts for about a tenth of a second, so the sound is cut into overlapping
 frames of 25 ms, one every 10 ms, and each frame becomes the power of its frequencies (the short-time Fourier
-transform). Hearing distinguishes low frequencies better than high ones: the mel scale is linear up to 1,000 Hz and
+transform). The ear distinguishes low frequencies better than high ones: the mel scale is linear up to 1,000 Hz and
 logarithmic above. The powers are averaged over bands of equal width on this scale, and the logarithm turns loudness,
 which is perceived as ratios, into differences (Davis & Mermelstein 1980).
 
@@ -32,13 +32,13 @@ from seq2see.core.errors import UserError
 WINDOW_SECONDS, HOP_SECONDS = 0.025, 0.01
 """The length of a frame, and the usual time from one frame to the next."""
 SUBSAMPLING = 4
-"""Frames for each vector of the encoder: two convolutions of stride 2 come first."""
+"""Frames for each vector of the encoder, which begins with two convolutions of stride 2."""
 FLOOR = 1e-6
 """ε: the floor of the power relative to the loudest band, -60 dB."""
 SILENCE = 1e-14
 """The floor of the power of a recording of digital silence."""
 WARP_BOUNDARY = 0.3
-"""The frequency up to which a tract warp is linear, as a share of the sampling rate (4.8 of 16 kHz in the paper)."""
+"""The frequency up to which a warp is linear, as a share of the sampling rate (4.8 kHz of 16 kHz in the paper)."""
 
 
 class LogMel:

@@ -1,7 +1,7 @@
 """Recordings as batches of log-mel features, with their texts as token ids.
 
 Compare `pair_dataset.py`: the source is a sequence of vectors instead of token ids. The features of each recording are
-computed once and stored in half precision; with an augmentation of the samples they are computed anew in every epoch.
+computed once and stored in half precision; if an augmentation changes the samples, they are computed in every epoch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from seq2see.data.sound_augmentation import SoundAugmentation, augmented_feature
 from seq2see.data.tokenizers.tokenizer import EOS, Tokenizer
 
 MAX_TOKENS = 10_000
-"""No text of a recording is cut: this is more than an hour of speech has."""
+"""The maximum length of a text: more than an hour of speech, so that no text is cut."""
 
 
 class RecordingDataset:
@@ -48,7 +48,7 @@ class RecordingDataset:
 
     @property
     def lengths(self) -> IntArray:
-        """(recording, 2): the number of frames, at the slowest speed of the augmentation, and of tokens with <eos>."""
+        """(recording, 2): the number of frames at the slowest speed of the augmentation, and of tokens with <eos>."""
         samples = map(int, self.examples.lengths)
         slowest = map(self.augmentation.slowest, samples) if self.augmentation else samples
         frames = np.array([self.features.frames(each) for each in slowest], np.int64)
@@ -88,7 +88,7 @@ class RecordingDataset:
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of all recordings, of the settings of the features, and of the token ids of all texts."""
+        """The SHA-256 of all recordings, of the number of bands, and of the token ids of all texts."""
         settings = f"{self.examples.fingerprint} {self.features.bands} {self.tokenizer.fingerprint}"
         return hashlib.sha256(settings.encode() + self.side.ids.astype("<i4").tobytes()).hexdigest()
 
@@ -104,7 +104,8 @@ class RecordingDataset:
             ids = ids[ids != EOS]
             needed.append(len(ids) + np.count_nonzero(ids[1:] == ids[:-1]))
         frames = np.array([self.features.frames(int(each)) for each in self.examples.lengths], np.int64)
-        return np.flatnonzero(frames // subsampling < np.array(needed, np.int64))
+        vectors = -(-frames // subsampling)  # the last one may be of fewer frames
+        return np.flatnonzero(vectors < np.array(needed, np.int64))
 
     def warnings(self) -> list[str]:
         """A warning about recordings that are too short for their texts, and one about unknown tokens."""

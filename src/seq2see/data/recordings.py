@@ -1,8 +1,8 @@
-"""Recordings as examples: sampled sound with a text, and where known the speaker and the time of each character.
+"""Recordings as examples: sampled sound with a text and, if known, the speaker and the time of each character.
 
 Compare `examples.py`: a split of images is one array of pixels. Recordings have different lengths, so the samples of
-read recordings lie end to end in one array of 16-bit integers, as in a WAV file; generated recordings are rendered when
-they are needed, because their settings are much smaller than their samples.
+read recordings lie end to end in one array of 16-bit integers, as in a WAV file. Generated recordings are rendered
+again at each access, because their settings are much smaller than their samples.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SampleSource(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all samples, or of what determines them."""
+        """A hash of all samples, or of the settings from which they are rendered."""
 
     def __getitem__(self, index: int) -> Samples:
         """The samples of one recording."""
@@ -82,7 +82,7 @@ class StoredSamples:
 
 @dataclass(frozen=True, eq=False)
 class RenderedSamples:
-    """Generated recordings: `render` computes the samples of a number, always the same ones."""
+    """Generated recordings: `render` is a function from the number of a recording to its samples."""
 
     render: Callable[[int], Samples]
     lengths: IntArray
@@ -163,7 +163,7 @@ class RecordingExamples(Sequence[Example]):
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of all samples and texts in their order."""
+        """The SHA-256 of the sampling rate, of all samples and of all texts in their order."""
         return hashlib.sha256(f"{self.rate} {self.samples.fingerprint} {self.texts!r}".encode()).hexdigest()
 
 

@@ -20,9 +20,9 @@ from torch.nn import functional
 ZEROS = 16
 """The number of zeros of the sinc on each side."""
 ROLLOFF = 0.945
-"""The cutoff as a share of the smaller of half the two rates: the window makes the transition this wide."""
+"""The cutoff frequency as a share of half the lower rate: the rest is for the transition band of the window."""
 MAX_DENOMINATOR = 1000
-"""The largest denominator of the ratio of two rates; others are approximated, with an error below a millionth."""
+"""The largest denominator of the ratio of two rates; other ratios are approximated, with an error below 0.1 %."""
 
 
 def resample(samples: NDArray[np.float32], ratio: Fraction) -> NDArray[np.float32]:

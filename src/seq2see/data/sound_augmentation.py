@@ -1,7 +1,8 @@
-"""Augmentation of training recordings: other speeds, voices, backgrounds, and masked parts.
+"""Augmentation of training recordings: changes of speed, vocal tract and background, and masked parts.
 
-The order is: speed and noise on the samples, tract warp and masks on the log-mel features. All random numbers depend on
-(seed, epoch, index of the recording) alone, so a resumed run computes the same features as an uninterrupted one.
+Speed and noise change the samples; after that, the tract warp and the masks change the log-mel features. All random
+numbers depend on (seed, epoch, index of the recording) alone, so a resumed run computes the same features as an
+uninterrupted one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from seq2see.data.recordings import Samples
 from seq2see.data.resampling import resample
 
 NOISE_RANGE_DB = 30.0
-"""The range of the signal-to-noise ratio."""
+"""The width of the range of signal-to-noise ratios."""
 WARP_STEP = 0.02
 """Warps are multiples of this, so that few filter banks are needed."""
 
@@ -57,7 +58,7 @@ class SoundAugmentation(Settings):
 def augmented_features(
     samples: Samples, log_mel: LogMel, augmentation: SoundAugmentation, seed: int, key: tuple[int, int]
 ) -> Float[Tensor, "frame band"]:
-    """The features of a recording with other speed, noise and tract; `key` is (epoch, index)."""
+    """The features of a recording with changed speed, noise and vocal tract; `key` is (epoch, index)."""
     if augmentation.speed:
         samples = change_speed(samples, percent(augmentation.speed, seed, "speed", key))
     if augmentation.noise_db is not None:
@@ -102,7 +103,7 @@ def masked(
 
 
 def random_span(rng: np.random.Generator, longest: int, size: int) -> slice:
-    """A random slice of 0 to `longest` of `size` items."""
+    """A random slice of `size` items, of 0 to `longest` of them."""
     length = int(rng.integers(0, longest + 1))
     start = int(rng.integers(0, size - length + 1))
     return slice(start, start + length)

@@ -1,4 +1,4 @@
-"""Beam search: follow the `width` most probable partial hypotheses of each input.
+"""Beam search: extend the `width` most probable partial hypotheses of each input.
 
 At every step each of the `width` live hypotheses is extended by every token of the vocabulary. Of all these
 continuations of an input the `2 * width` most probable ones are considered:
@@ -8,10 +8,10 @@ continuations of an input the `2 * width` most probable ones are considered:
 
 Each live hypothesis has one continuation that ends in <eos>. So at most `width` of the `2 * width` continuations end,
 and at least `width` remain live. Hypotheses that are still live at the maximum length are stored as unfinished, with
-the score that they have then.
+their score at that length.
 
 The search of an input ends by its stopping rule: by default, when no live hypothesis can become better than the stored
-ones. Compare `greedy.py`, which follows a single hypothesis.
+ones. Compare `greedy.py`, which extends a single hypothesis.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def stop_when_full(
 
 @dataclass(frozen=True)
 class BeamSampler:
-    """Follow `width` hypotheses of each input and return the best `num_return_sequences` of them (None: all).
+    """Extend `width` hypotheses of each input and return the best `num_return_sequences` of them (None: all).
 
     With width 1 this is greedy decoding, if there is no length penalty or the rule is `stop_when_full`. If `width` is
     the number of all possible continuations, it is an exhaustive search.
@@ -116,7 +116,7 @@ class BeamSearch:
         sums, parents, tokens = top_continuations(scores, self.sums, 2 * width, self.topk)
         is_eos = tokens == EOS
         self.store_finished(scores, sums[:, :width], parents[:, :width], is_eos[:, :width])
-        # A stable sort moves those that end to the end of the list and does not change the order of the others.
+        # A stable sort moves the finished ones to the end of the list and does not change the order of the others.
         order = is_eos.byte().argsort(dim=1, stable=True)[:, :width]
         self.sums = sums.gather(1, order)
         step = self.extend(scores, parents.gather(1, order), tokens.gather(1, order))

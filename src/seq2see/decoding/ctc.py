@@ -1,4 +1,4 @@
-"""Decoding of CTC: the best path, prefix search, alignment, and the labels as a model that predicts token by token.
+"""Decoding of CTC: the best path, prefix search, forced alignment, and CTC as a model that predicts token by token.
 
 A path has one token or a blank for every frame (`layers/ctc.py`). Many paths have the same labels, and the most
 probable path need not have the most probable labels: prefix search adds the probabilities of paths with equal labels.
@@ -30,7 +30,7 @@ NEGLIGIBLE = -12.0
 
 @dataclass(frozen=True)
 class TimedToken:
-    """A token, and the frames of its path: from `start` up to, but not including, `end`."""
+    """A token and its frames on a path: from `start` up to, but not including, `end`."""
 
     token: int
     start: int
@@ -54,8 +54,9 @@ def best_path(scores: Scores) -> list[TimedToken]:
 def prefix_search(scores: Scores, width: int) -> list[tuple[tuple[int, ...], float]]:
     """Prefix beam search: the most probable labels of all frames and their log-probabilities, best first.
 
-    For each prefix of labels, the paths that end in a blank are summed apart from those that end in its last label: a
-    further frame with this label extends only the former by a label (Hannun et al. 2014, algorithm 1).
+    For each prefix of labels there are two sums: of the paths that end in a blank, and of those that end in the last
+    label of the prefix. One more frame of this label adds a label to the former paths only; in the latter it is a
+    repeat, which is merged (Hannun et al. 2014, algorithm 1).
     """
     impossible = float("-inf")
     beam: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, impossible)}
@@ -135,15 +136,15 @@ class CTCPrefixModel:
 
     The probability that the labels begin with a prefix is the sum over the frames in which its last label begins
     (Graves 2012 thesis, eq. 7.24; Watanabe et al. 2017, algorithm 2). So a CTC model can be decoded by the loop of
-    `engine.py`, alone or together with a decoder and a language model (`log_linear.py`). `model` has `encode`, and
-    `head` gives the logits of the frames.
+    `engine.py`, alone or together with a decoder and a language model (`log_linear.py`). `model` is the encoder, with
+    the method `encode`; `head` computes the logits of the frames.
     """
 
     def __init__(self, model: Any, head: Any):
         self.model, self.head = model, head
 
     def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> CTCPrefixState:
-        """The state of the empty prefix, whose paths have the blank in every frame."""
+        """The state of the empty prefix, whose only path has the blank in every frame."""
         encoded = self.model.encode(source)
         scores = self.head(encoded.values).float().log_softmax(-1)
         scores = torch.where(encoded.valid[..., None], scores, IMPOSSIBLE)
@@ -171,7 +172,7 @@ class CTCPrefixModel:
 
 
 def _before(state: CTCPrefixState, is_last: Tensor) -> Tensor:
-    """Log-probability of the paths after which a label can begin: after the last label only with a blank between."""
+    """Log-probability of the paths after which a label can begin; if it equals the last one, it needs a blank."""
     return torch.where(is_last, state.end_in_blank, torch.logaddexp(state.end_in_blank, state.end_in_label))
 
 
@@ -199,7 +200,7 @@ def _appended(state: CTCPrefixState, token: Int[Tensor, "row"]) -> CTCPrefixStat
 
 
 def _next_labels(state: CTCPrefixState) -> Float[Tensor, "row token"]:
-    """Log-probabilities of each further label, and of <eos>: that the labels are complete."""
+    """Log-probabilities of each next label; that of <eos> is the probability that the labels are complete."""
     is_last = torch.arange(state.scores.size(2), device=state.last.device) == state.last[:, None]
     before = _before(state, torch.zeros_like(state.end_in_blank, dtype=torch.bool))[:, :-1]
     begins = (before[..., None] + state.scores).logsumexp(1)

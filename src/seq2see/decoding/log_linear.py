@@ -2,7 +2,8 @@
 
 score(y) = Σ_k w_k log p_k(y). With a decoder (weight 0.7) and CTC (0.3) this is joint decoding (Watanabe et al. 2017,
 eq. 37), and with a language model it is shallow fusion (Gulcehre et al. 2015, eq. 6). Compare `ensemble.py`, which
-averages the probabilities of models of one kind: there one sure model is enough, here each model can veto.
+averages the probabilities of models of one kind: there a token is probable if one model gives it a high probability;
+here it is improbable if one model gives it a low probability.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from seq2see.decoding.engine import DecodingLoop, log_probabilities
 
 
 class LogLinearLoop(DecodingLoop):
-    """The loop for scores that are no log-probabilities: their sum over the tokens need not be 1."""
+    """The loop for scores that are not log-probabilities: the sum of their exponentials need not be 1."""
 
     def score(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
-        """The weighted scores, as they are."""
+        """The weighted scores, without normalization."""
         return self.model.step(tokens, state)
 
 
@@ -54,8 +55,8 @@ class LogLinear:
 class OtherVocabulary:
     """A language model whose tokens have other ids, for decoding with the ids of another model.
 
-    A token that it does not have is its <unk>. It does not decide where an output ends: a model of running text has no
-    ends of sentences.
+    A token that is not in its vocabulary becomes <unk>. The score of <eos> is 0, so that the language model has no
+    influence on the length of an output: a model of running text has not learned where sentences end.
     """
 
     def __init__(self, model: Any, own: Tokenizer, ids: Tokenizer):

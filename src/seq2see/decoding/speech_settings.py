@@ -11,7 +11,7 @@ class SpeechDecoding(Decoding):
     """Settings of decoding: how a recording is transcribed."""
 
     max_new_tokens: int = Field(200, ge=1)
-    """The maximum number of generated tokens, including the end token; CTC has no limit but its frames."""
+    """The maximum number of generated tokens, including the end token; CTC is limited by its frames alone."""
     ctc_weight: float = Field(0.3, ge=0, le=1)
     """The weight of CTC in joint decoding with a decoder (target.kind=ctc-attention); 0 is the decoder alone."""
     language_model: str = ""

@@ -18,14 +18,14 @@ from seq2see.decoding.ctc import TimedToken
 from seq2see.layers.ctc import BLANK
 
 MAX_TOKENS_PER_FRAME = 8
-"""The maximum number of tokens of one frame: a model that is not trained might never emit a blank."""
+"""The maximum number of tokens of one frame: an untrained model might never emit a blank."""
 NO_OUTPUT = [index for index in range(len(SPECIAL_TOKENS)) if index not in (BLANK, UNK)]
-"""Tokens that are no output: <bos> and <eos>."""
+"""Tokens that are never emitted: <bos> and <eos>."""
 
 
 @dataclass(frozen=True)
 class Extension:
-    """An output so far, with the prediction that follows it."""
+    """An output so far, and the hidden state of the prediction network after it."""
 
     tokens: tuple[TimedToken, ...]
     log_probability: float
@@ -58,7 +58,7 @@ class TransducerDecoder:
         return Extension((), 0.0, prediction, state)
 
     def greedy(self) -> list[Extension]:
-        """In each frame the most probable token, until it is the blank."""
+        """In each frame, emit the most probable token until it is the blank."""
         best = self.start()
         for time in range(len(self.frames)):
             for _ in range(MAX_TOKENS_PER_FRAME):
@@ -71,7 +71,7 @@ class TransducerDecoder:
         return [best]
 
     def beam_search(self, width: int) -> list[Extension]:
-        """The best outputs; those with equal labels are added up, after each frame."""
+        """The best outputs; in each frame, the probabilities of outputs with equal labels are added."""
         beam = [self.start()]
         for time in range(len(self.frames)):
             done: dict[tuple[int, ...], Extension] = {}
@@ -87,7 +87,7 @@ class TransducerDecoder:
         return beam
 
     def align(self, labels: Sequence[int]) -> list[TimedToken]:
-        """The frames of given labels: the most probable path through the lattice (Viterbi 1967)."""
+        """The frames of these labels on the most probable path through the lattice (Viterbi 1967)."""
         last, predictions = self.start(), []
         for label in labels:
             predictions.append(last.prediction)

@@ -1,8 +1,8 @@
 """Scaled dot-product attention and multi-head attention: self-attention, grouped-query attention, cross-attention.
 
-`attention_weights` and `eager_attention` are the definition (Vaswani et al. 2017, eq. 1). A fused kernel, which
-`acceleration/attention.py` puts in their place, does not return its attention weights. If a `hook` is set, they are
-computed a second time by the eager function: the recorded weights are exact, and the output of the model is the same as
+`attention_weights` and `eager_attention` are the definition (Vaswani et al. 2017, eq. 1). `acceleration/attention.py`
+replaces them by a fused kernel, which does not return the attention weights. If a `hook` is set, `attention_weights`
+computes the weights in addition to the kernel: so the weights are exact, and the output of the model is the same as
 without a hook, bit for bit.
 """
 
@@ -126,7 +126,7 @@ class Attention(nn.Module):
     """
 
     score_function = "scaled-dot"
-    """The scoring function of a query and a key: the one of `attention_weights`."""
+    """The name of the scoring function of `attention_weights`."""
     hook: Callable[[AttentionRecord], None] | None = None  # set by inspection, else None
 
     def __init__(self, width: int, heads: int, bias: bool = True):
@@ -152,7 +152,7 @@ class SelfAttention(Attention):
     def __init__(self, width: int, heads: int, relative_positions: RelativePositions | None = None, bias: bool = True):
         super().__init__(width, heads, bias)
         self.qkv_proj = nn.Linear(width, 3 * width, bias=bias)
-        self.kv_heads, self.relative_positions = heads, relative_positions  # every head has keys of its own
+        self.kv_heads, self.relative_positions = heads, relative_positions  # each head has its own keys and values
 
     def project(self, vectors: Vectors) -> tuple[Queries, GroupedKeys, GroupedKeys]:
         """The queries of all heads, and the keys and values of all key-value heads."""
@@ -179,8 +179,8 @@ class SelfAttention(Attention):
     ) -> Vectors:
         """New positions attend to the cached past and to each other; their keys and values are written to the cache.
 
-        `self_attention_mask` is `cache_mask(position_ids, max_length)`. It is equal for all layers, so a stack
-        computes it once.
+        `self_attention_mask` is `cache_mask(position_ids, max_length)`, which is equal for all layers; so a stack
+        computes it once and passes it to each layer.
         """
         self_attention_mask = self_attention_mask or cache_mask(position_ids, cache.keys.size(2))
         queries, keys, values = self.project(vectors)

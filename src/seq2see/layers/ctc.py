@@ -1,8 +1,8 @@
-"""Connectionist temporal classification (CTC; Graves et al. 2006): the probability of labels without their times.
+"""Connectionist temporal classification (CTC; Graves et al. 2006): the probability of labels whose times are unknown.
 
-A path has one token or a blank for every frame. Its labels are read by merging repeats and removing each blank: with
-the blank as "-", the path a a - a b - has the labels a a b. The probability of the labels is the sum over all paths
-that have them (eq. 3), and the probability of a path is the product over its frames. The sum is computed by the forward
+A path has one token or a blank for every frame. Merging repeats and then removing each blank gives its labels: with the
+blank as "-", the path a a - a b - has the labels a a b. The probability of the labels is the sum over all paths with
+these labels (eq. 3), and the probability of a path is the product over its frames. The sum is computed by the forward
 recursion over a lattice, whose states are the labels with a blank before, between and after them (section 4.1).
 """
 
@@ -18,9 +18,9 @@ from seq2see.core.batch import Sequences
 from seq2see.data.tokenizers.tokenizer import PAD
 
 BLANK = PAD
-"""The id of the blank is that of <pad>, which no text contains; so the head needs no further output."""
+"""The blank has the id of <pad>, which no text contains; so the head needs no additional output."""
 IMPOSSIBLE = -1e30
-"""The log-probability of what cannot be; not minus infinity, whose differences are NaN."""
+"""The log-probability of impossible states; not minus infinity, because differences of infinities are NaN."""
 
 LogProbabilities = Float[Tensor, "row frame token"]
 
@@ -31,7 +31,7 @@ class CTCLoss(nn.Module):
     def forward(
         self, log_probabilities: LogProbabilities, frames: Int[Tensor, "row"], labels: Sequences
     ) -> Float[Tensor, "row"]:
-        """The loss of each row; 0 for labels that need more frames than there are, which no path can have."""
+        """The loss of each row; 0 if the labels need more frames than the row has, because then no path exists."""
         states = blank_states(labels)
         scores = log_probabilities.gather(2, states[:, None].expand(-1, log_probabilities.size(1), -1))
         skips = may_skip(states)
@@ -61,9 +61,9 @@ def blank_states(labels: Sequences) -> Int[Tensor, "row state"]:
 
 
 def may_skip(states: Int[Tensor, "row state"]) -> Bool[Tensor, "row state"]:
-    """Whether a path may enter a state from the state two before: if the blank between them is not needed.
+    """Whether a path may enter a state from the state two places before it, without the blank between them.
 
-    It is needed between equal labels, which would be merged without it.
+    The blank is required between equal labels, which would be merged without it.
     """
     skips = torch.zeros_like(states, dtype=torch.bool)
     skips[:, 2:] = (states[:, 2:] != BLANK) & (states[:, 2:] != states[:, :-2])
@@ -71,7 +71,7 @@ def may_skip(states: Int[Tensor, "row state"]) -> Bool[Tensor, "row state"]:
 
 
 def _shifted(alpha: Float[Tensor, "row state"], count: int) -> Float[Tensor, "row state"]:
-    """The scores of the states `count` before each."""
+    """For each state, the score of the state `count` places before it."""
     return nn.functional.pad(alpha, (count, 0), value=IMPOSSIBLE)[:, : alpha.size(1)]
 
 
@@ -96,5 +96,5 @@ class CTCHead(nn.Module):
         return self.project(hidden)
 
     def weight_and_bias(self) -> tuple[Tensor, Tensor | None]:
-        """The weight and the bias of `forward`, as other heads have them."""
+        """The weight and the bias of the linear layer, as in the other heads."""
         return self.project.weight, self.project.bias

@@ -1,8 +1,8 @@
-"""The lattice of a transducer (Graves 2012): labels and frames, each step emits a label or goes to the next frame.
+"""The lattice of a transducer (Graves 2012): each step of a path emits a label or goes to the next frame.
 
 At frame t, after u labels, the model either emits label u + 1 and stays at the frame, or emits a blank and goes to
 frame t + 1. A path goes from (first frame, no label) to the blank of the last frame after all labels. Compare `ctc.py`:
-there the probabilities of a frame do not depend on the labels before it, here they do.
+in CTC, the probabilities of a frame do not depend on the labels before it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TransducerLoss(nn.Module):
 
 
 def diagonals(lattice: Float[Tensor, "row frame position"]) -> Float[Tensor, "row diagonal position"]:
-    """The anti-diagonals of a lattice: element (n, u) is that of frame n - u, or impossible without such a frame.
+    """The anti-diagonals of a lattice: element (n, u) is that of frame n - u, `IMPOSSIBLE` if there is no such frame.
 
     >>> diagonals(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])).clamp(min=0).tolist()
     [[[1.0, 0.0], [3.0, 2.0], [0.0, 4.0]]]

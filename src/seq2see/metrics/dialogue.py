@@ -1,8 +1,8 @@
 """Metrics of dialogues: the choice among candidates, the variety of replies, and copies of the training data.
 
 A question has many good answers, so no comparison of words measures whether a reply is good. These metrics test single
-properties, also of the human replies of the same set, and with a bootstrap interval. Messages of one dialogue are not
-independent, so whole dialogues are drawn.
+properties of replies, each with a bootstrap interval, and are computed for the human replies, too. Messages of one
+dialogue are not independent, so whole dialogues are resampled.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def distinct(replies: Sequence[Sequence[str]], order: int) -> float:
 def distinct_interval(texts: Sequence[str], dialogues: Sequence[int], order: int, *, seed: int) -> Interval:
     """Distinct-n with an interval.
 
-    A sample contains dialogues twice, which alone makes its n-grams less distinct. So the deviations of the samples
-    from their mean are used, around the value of the set itself.
+    A bootstrap sample contains some dialogues twice, which by itself makes its n-grams less distinct. So the interval
+    is the value of the set plus the deviations of the samples from their mean.
     """
     replies = [words_in(text) for text in texts]
     value = distinct(replies, order)
@@ -166,7 +166,7 @@ def _elsewhere(largest: list[tuple[int, int]], number: int) -> int:
 
 
 def _brevity_penalty(length: int, lengths: Counter[int]) -> float:
-    """1 unless all other replies are longer than this one (by the closest length)."""
+    """The brevity penalty of BLEU, with the reference length that is closest to this length."""
     others = lengths.copy()
     others[length] -= 1
     closest = min(
@@ -176,7 +176,7 @@ def _brevity_penalty(length: int, lengths: Counter[int]) -> float:
 
 
 def repeats_ngram(text: str, order: int = 4) -> bool:
-    """Whether an n-gram occurs twice in a reply: the sign of a loop.
+    """Whether an n-gram occurs twice in a reply, as in a generation that repeats itself.
 
     >>> repeats_ngram("a b c d a b c d"), repeats_ngram("a b c d")
     (True, False)
@@ -219,7 +219,7 @@ def draw_candidates(texts: Sequence[str], dialogues: Sequence[int], seed: int) -
 
 
 def hit(scores: Sequence[float]) -> float:
-    """1 if the first candidate has the highest score; of several equal ones, the probability to draw it.
+    """1 if the first candidate has the highest score, 1 / n if n candidates share the highest score.
 
     >>> hit([2.0, 1.0]), hit([1.0, 2.0]), hit([1.0, 1.0])
     (1.0, 0.0, 0.5)

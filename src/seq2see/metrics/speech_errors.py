@@ -74,7 +74,7 @@ def characters_of(text: str) -> list[str]:
 
 
 UNITS: dict[str, Callable[[str], list[str]]] = {"character": characters_of, "word": words_of}
-"""What errors are counted in."""
+"""The units of the error rates."""
 
 
 def error_rates(
@@ -89,13 +89,13 @@ def error_rates(
 
 @dataclass(frozen=True)
 class ToneErrors:
-    """The errors of toned syllables: right letters with a wrong tone, and all others."""
+    """The errors of toned syllables: all, and those with right letters and a wrong tone."""
 
     syllables: int
     edits: int
     """All wrong syllables."""
     tone_edits: int
-    """Those of them that are right without the tones."""
+    """The wrong syllables that are right without the tones."""
 
     @property
     def syllable_error_rate(self) -> float:
@@ -137,13 +137,13 @@ def _without_tones(syllables: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class TimingErrors:
-    """How far the middle of each aligned letter is from the letter in the recording."""
+    """The distances of the middles of aligned letters from the true times of the letters."""
 
     letters: int
     within: float
-    """The share of the letters whose middle lies within the letter, give or take the tolerance, in percent."""
+    """The percentage of letters whose middle lies in the true interval, extended by the tolerance on both sides."""
     seconds: float
-    """The mean distance of the middle from the letter, 0 inside it."""
+    """The mean distance of the middle from the true interval; inside the interval it is 0."""
 
 
 Interval = tuple[float, float]

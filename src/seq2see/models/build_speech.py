@@ -1,4 +1,4 @@
-"""From settings to a speech recognizer; compare `build.py`."""
+"""Building a speech recognizer from its settings; compare `build.py`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Models with CTC: an encoder whose frames have a token or a blank, alone or together with a decoder with attention.
 
-Compare `tagger.py`: a tagger, too, has one output for each position of the source. But the labels of a recording have
-no times, so the loss is a sum over all of them (`layers/ctc.py`).
+Compare `tagger.py`: a tagger, too, has one output for each position of the source. But the times of the labels of a
+recording are unknown, so the probability is a sum over all possible times (`layers/ctc.py`).
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ class CTCAttentionHead(nn.Module):
 class CTCAttentionModel(Seq2Seq):
     """An encoder-decoder whose encoder has a CTC head, too (Watanabe et al. 2017, "Hybrid CTC/attention").
 
-    Attention may go anywhere, and CTC only forward: the common encoder learns from CTC that speech has an order.
+    The alignment by attention may jump; that by CTC is monotonic. CTC trains the shared encoder such that the decoder
+    finds a monotonic alignment sooner.
     """
 
     head: CTCAttentionHead
 
     def hidden(self, batch: Batch) -> CTCAttentionHidden:
-        """The hidden states of the decoder with the target itself as input, and those of the encoder."""
+        """The hidden states of the decoder with teacher forcing, and those of the encoder."""
         assert isinstance(batch.source, Sequences), "speech recognition needs a sound"
         assert batch.target is not None, "and a target"
         memory = self.encode(batch.source)

@@ -1,8 +1,9 @@
-"""Dual encoder: a vector for a history and a vector for a reply, such that fitting ones have a high dot product.
+"""Dual encoder: vectors for histories and replies, such that a history and its reply have a high dot product.
 
-One encoder and one projection serve both sides, which differ in the tokens of the roles only. So a history and a reply
-with the same words are similar from the first step on, as in tf-idf. The score of a reply does not depend on the other
-replies, so the vectors of all candidates are computed once (Henderson et al. 2017; compare `embedding_model.py`).
+Histories and replies share one encoder and one projection; they differ only in the tokens of the roles. So a history
+and a reply with the same words are similar from the first training step on, as in tf-idf. The score of a reply does not
+depend on the other replies, so the vectors of all candidates are computed once (Henderson et al. 2017; compare
+`embedding_model.py`).
 """
 
 from __future__ import annotations

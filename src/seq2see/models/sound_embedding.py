@@ -1,4 +1,4 @@
-"""The embedding of sound: two convolutions over the log-mel spectrogram make one vector of every four frames.
+"""The embedding of sound: two convolutions over the log-mel spectrogram turn every four frames into one vector.
 
 After it, a recording is a sequence like any other, and encoders and decoders are those of text.
 """
@@ -16,7 +16,7 @@ FRAMES_PER_VECTOR = 4
 
 
 def vectors_of(frames: int) -> int:
-    """The number of vectors of a spectrogram with this number of frames; the last may be of fewer than four.
+    """The number of vectors of a spectrogram with this number of frames; the last vector may be of fewer than four.
 
     >>> [vectors_of(frames) for frames in (1, 4, 5, 8)]
     [1, 1, 2, 2]
@@ -43,7 +43,7 @@ class SoundEmbedding(nn.Module):
         """One vector for every four frames."""
         values, lengths = spectrogram.values[:, None], spectrogram.lengths  # (row, channel, time, frequency)
         for convolution in (self.first, self.second):
-            # A kernel reaches past the end of a row, where padding must be zero, as past the edge of the tensor.
+            # At the end of a row the kernel covers padding, which must be zero, as the padding of the convolution is.
             valid = torch.arange(values.size(2), device=values.device) < lengths[:, None]
             values = convolution(torch.where(valid[:, None, :, None], values, 0)).relu()
             lengths = (lengths + 1).div(2, rounding_mode="floor")

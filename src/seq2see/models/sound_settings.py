@@ -64,7 +64,7 @@ class CTCAttentionTarget(TextTarget):
 
     kind: Literal["ctc-attention"] = "ctc-attention"  # type: ignore[assignment]
     ctc_weight: float = Field(0.3, gt=0, lt=1)
-    """The weight of the CTC loss; that of the decoder is 1 minus it."""
+    """The weight λ of the CTC loss; the loss of the decoder has the weight 1 - λ."""
 
 
 SpeechTarget = Annotated[

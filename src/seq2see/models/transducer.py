@@ -1,9 +1,10 @@
 """The transducer (Graves 2012): CTC whose outputs depend on the labels before them, through a prediction network.
 
-The prediction network is a recurrent decoder that does not see the sound; so the model has its own language model.
-With attention, it attends to the sound as well (Prabhavalkar et al. 2017, section 2.3: "RNN transducer with
-attention"). A joint network combines the state of a frame and that of the labels so far. Compare `seq2seq.py`: there
-the decoder alone decides what is next, here each frame decides, in order.
+The prediction network is a recurrent decoder whose input is the labels alone, not the sound; so it is a language model
+within the model. With attention, it attends to the sound as well (Prabhavalkar et al. 2017, section 2.3: "RNN
+transducer with attention"). A joint network combines the hidden state of a frame with that of the labels so far.
+Compare `seq2seq.py`: there the decoder has one distribution for each token, here there is one for each pair of a frame
+and a number of labels.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from seq2see.models.encoder_model import EncoderModel, EncoderOutput
 
 @dataclass(frozen=True)
 class TransducerHidden(Sequences):
-    """The hidden states of the frames, and those of the prediction network: one more than there are labels."""
+    """The hidden states of the frames, and those of the prediction network: after <bos> and after each label."""
 
     predictions: Float[Tensor, "row position width"]
 
@@ -59,7 +60,7 @@ class Transducer(EncoderModel):
         return self.head(hidden.values, hidden.predictions)
 
     def hidden(self, batch: Batch) -> TransducerHidden:
-        """The inputs of the joint network, with the target itself as input of the prediction network."""
+        """The inputs of the joint network; the input of the prediction network is the target (teacher forcing)."""
         assert isinstance(batch.source, Sequences), "speech recognition needs a sound"
         assert batch.target is not None, "and a target"
         encoded = self.encode(batch.source)
@@ -67,7 +68,7 @@ class Transducer(EncoderModel):
         return TransducerHidden(encoded.values, encoded.lengths, predictions)
 
     def memory(self, encoded: EncoderOutput) -> EncoderOutput | None:
-        """What the prediction network sees of the sound: here nothing."""
+        """The encoder output to which the prediction network attends: None without attention."""
         return None
 
     def start_prediction(self, encoded: EncoderOutput) -> Any:

@@ -80,7 +80,7 @@ class BlockFactory:
         self.settings, self.positions, self.drop_path = settings, positions, drop_path
 
     def stack(self, block: Callable[[BlockFactory], nn.Module]) -> nn.ModuleList:
-        """A stack of L blocks; the drop path rate of the l-th is l / L of `drop_path` (Huang et al. 2016, eq. 4)."""
+        """A stack of L blocks; the drop path rate of block l is `drop_path` * l / L (Huang et al. 2016, eq. 4)."""
         depth = self.settings.depth
         rates = [self.settings.drop_path * (number + 1) / depth for number in range(depth)]
         return nn.ModuleList(block(BlockFactory(self.settings, self.positions, rate)) for rate in rates)
@@ -103,7 +103,7 @@ class BlockFactory:
         return NORMS[self.settings.norm](self.settings.width, self.settings.norm_eps)
 
     def residual(self) -> nn.Module:
-        """A new residual connection around one sublayer."""
+        """A new residual connection around one sublayer, with norm, dropout and drop path."""
         return NORM_ORDERS[self.settings.norm_order](self.norm(), self.settings.dropout, self.drop_path)
 
     def final_norm(self) -> nn.Module | None:

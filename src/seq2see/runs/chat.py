@@ -42,7 +42,7 @@ def open_chat(name: str) -> Any:
 
 
 def as_chat(stored: StoredModel, template: BaseTemplate) -> StoredModel:
-    """A language model as a model of dialogues with this template."""
+    """The language model as a model of the task chat, with this template."""
     settings: Any = task_named("chat").recipe.model_settings
     fields = {name: getattr(stored.config.model, name) for name in ("target", "decoder")}
     config = ModelConfig(
@@ -56,7 +56,7 @@ def as_chat(stored: StoredModel, template: BaseTemplate) -> StoredModel:
 
 
 def template_for_training(stored: StoredModel, path: Path) -> BaseTemplate:
-    """The template with which a language model is trained on dialogues: its own, or one with roles as text."""
+    """The template for training a language model on dialogues: its own, or one with roles as text."""
     own = getattr(stored.config.model, "template", None)
     if own is not None:
         template: BaseTemplate = own
@@ -73,7 +73,7 @@ def training_replies(name: str) -> list[str]:
 
 
 def nearest_reply(text: str, replies: Sequence[str]) -> NearestReply:
-    """The most similar of these replies by edit distance: was a reply memorized, or made up?"""
+    """The most similar of these replies by edit distance; a distance of 0 shows that a reply was memorized."""
     from rapidfuzz.distance import Levenshtein  # only where it is used
 
     distances = [Levenshtein.normalized_distance(text, each) for each in replies]

@@ -1,4 +1,4 @@
-"""chat: reply to the messages of a dialogue. A language model that is trained on dialogues, on the replies alone.
+"""chat: reply to the messages of a dialogue, by a language model that is trained on the replies of dialogues.
 
 `chat` reads the whole dialogue as one text, by a template with a token for each role (compare `write.py`).
 `chat-seq2seq` has an encoder of the last messages, and a decoder of the reply (Vinyals & Le 2015; compare
@@ -133,7 +133,7 @@ class ChatSeq2seqRecipe(Recipe):
 
 
 def check_dialogue_settings(batches: str, tokenizer: Settings) -> None:
-    """Refuse settings that have no effect on dialogues, and a tokenizer that reads the name of a role as its token."""
+    """Raise an error for settings without effect, and for a tokenizer that turns the name of a role into its token."""
     if batches != "bucketed":
         raise ValueError("dialogues are in batches of similar length: set training.batches=bucketed")
     if isinstance(tokenizer, BPE) and tokenizer.dropout:
@@ -148,7 +148,7 @@ def message_texts(dialogues: Iterable[Any]) -> list[str]:
 
 
 class DialogueTask(GenerativeTask):
-    """What all models of dialogues share: their data, their evaluation, and how it is shown."""
+    """The base class of the tasks of dialogues: their data, their evaluation, and its presentation."""
 
     input_name: ClassVar[str] = "a message"
     default_input: ClassVar[str] = "hello"
@@ -194,7 +194,7 @@ class DialogueTask(GenerativeTask):
         return likelihood_sums(model.module, dataset, self.dialogue_indices(dataset), dialogues)
 
     def first_row(self, batch: Batch, tokenizers: Tokenizers) -> Iterator[tuple[str, str]]:
-        """The inputs and the labels of the first row of a batch; a dot where the input has no label."""
+        """The inputs and the labels of the first row of a batch; a dot marks a position without a label."""
         if batch.source is not None:
             yield self.first_input(batch, tokenizers)
         if batch.target is not None:

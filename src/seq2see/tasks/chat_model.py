@@ -1,4 +1,4 @@
-"""The Python interface of a model of dialogues: a reply to a message or to a history, and conversations.
+"""The Python interface of models of dialogues: replies to a message or to a history, and conversations.
 
 An input is a message of the user, or a history with its roles on one line (see `data/dialogue.py`). The output is the
 reply alone.
@@ -40,7 +40,7 @@ class ScoredRow:
 
 
 class ReplyScoring:
-    """Scores of given replies: how much more probable each is after its history than by its words alone.
+    """Scores of candidate replies: how much more probable each is after its history than by its words alone.
 
     The score is the mean over the tokens of log p(token | history) - log p(token): without the second term, short and
     frequent replies would win everywhere (Li et al. 2016). p(token) is the frequency of a token in the replies of the
@@ -93,7 +93,7 @@ class ChatModel(ReplyScoring, Model):
     """A language model that is trained on dialogues: it continues a history with a reply."""
 
     conversation_class: type[Conversation] = CachedConversation
-    """What keeps a dialogue with it."""
+    """The class of a conversation with this model."""
 
     @property
     def template(self) -> BaseTemplate:
@@ -103,7 +103,7 @@ class ChatModel(ReplyScoring, Model):
 
     @property
     def has_source(self) -> bool:
-        """A reply is a text of its own, not the continuation of the text of its history."""
+        """True: a reply is a separate text, not printed as the continuation of its history."""
         return True
 
     @property
@@ -113,7 +113,7 @@ class ChatModel(ReplyScoring, Model):
 
     @property
     def context_length(self) -> int:
-        """The number of tokens that the model can read."""
+        """The maximum number of tokens of a history with its reply."""
         return min(self.config.model.target_text.max_tokens, MAX_CACHE)
 
     @property
@@ -143,7 +143,7 @@ class ChatModel(ReplyScoring, Model):
         return [*start, *ids[-space:], *header]
 
     def prompted(self, prompts: list[list[int]], capacity: int, state: Any = None) -> PromptedModel:
-        """The model with prompts of equal lengths."""
+        """The model with prompts of equal lengths, for the decoding loop."""
         tokenizer, template = self.tokenizers.target, self.template
         model = PromptedModel(self.module, torch.tensor(prompts, device=self.device), capacity, state)
         model.end_id = template.end_id(tokenizer)
@@ -239,9 +239,11 @@ class ChatModel(ReplyScoring, Model):
         return Prediction(text, outputs, self.is_truncated(history), self._attention_of, warnings=self.warnings(text))
 
     def is_truncated(self, history: Sequence[Message]) -> bool:
-        """Whether messages of a history do not fit into the context."""
-        encoded = self.template.encode(self.tokenizers.target, self.template.with_system(history))
-        return sum(len(each.ids) for each in encoded) > self.max_tokens
+        """Whether a history is too long for the context, so that its oldest messages are left out."""
+        template, tokenizer = self.template, self.tokenizers.target
+        encoded = template.encode(tokenizer, template.with_system(history))
+        around = len(template.start_ids(tokenizer)) + self.header_length
+        return around + sum(len(each.ids) for each in encoded) > self.max_tokens
 
     def warnings(self, text: str) -> tuple[str, ...]:
         """Warnings about an input, for example unknown characters."""
@@ -260,7 +262,7 @@ class ChatModel(ReplyScoring, Model):
         model = self.prompted([prompt], self.context_length + 1)
         yield from reply_chunks(model, None, limited, seed, self.tokenizers.target)
 
-    # --- scores and activations with a reply that is given ---
+    # --- scores and activations of a given reply ---
 
     def score(self, source: str, target: str) -> float:
         """The log-probability of a reply, its end included."""
@@ -301,10 +303,10 @@ class ChatModel(ReplyScoring, Model):
 
 
 class ChatSeq2seqModel(ReplyScoring, Model):
-    """An encoder-decoder: it reads the last messages, and generates the reply."""
+    """An encoder of the last messages, and a decoder of the reply."""
 
     conversation_class: type[Conversation] = Conversation
-    """What keeps a dialogue with it: the messages alone, which are read anew for every reply."""
+    """The class of a conversation with this model: without a cache, the messages are encoded again for every reply."""
     template: BaseTemplate = RoleTemplate()
     """The names of the roles; the token ids of the last messages are those of `history_ids`."""
 
@@ -360,7 +362,7 @@ class ChatSeq2seqModel(ReplyScoring, Model):
 
 
 class ReplyContext(GenerationContext):
-    """A history and a reply so far: as a language model's prompt, but it begins with the template's own first token."""
+    """A history and a reply so far; the first token is that of the template, not always <bos>."""
 
     def _batch(self, ids: Sequence[int]) -> Batch:
         inputs = [self.model.encode("a")[0], *ids]
@@ -414,7 +416,7 @@ def check_history(history: Sequence[Message]) -> list[Message]:
 
 
 def _batches(order: list[int], lengths: list[int]) -> Iterator[list[int]]:
-    """Groups of equal length, at most `BATCH_ROWS` large; `order` is sorted by length."""
+    """Groups of at most `BATCH_ROWS` prompts of equal length; `order` is sorted by length."""
     group: list[int] = []
     for index in order:
         if group and (lengths[index] != lengths[group[0]] or len(group) == BATCH_ROWS):

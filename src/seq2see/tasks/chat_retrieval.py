@@ -1,9 +1,9 @@
-"""Replies from the training dialogues: chosen as they are, or given to a language model that writes its own.
+"""Replies from the training dialogues: chosen as they are, or as an additional input of a language model.
 
-`chat-retrieve` chooses the reply whose vector fits that of the history (`models/dual_encoder.py`): every reply is one
-that a human wrote, and nothing new is ever written. `chat-retrieve-generate` finds the training message that is most
-similar to the last message by tf-idf, and its language model reads the reply to it before it generates (Weston et al.
-2018, "Retrieve and Refine").
+`chat-retrieve` chooses the reply whose vector has the highest dot product with that of the history
+(`models/dual_encoder.py`): every reply is a text of the training dialogues. `chat-retrieve-generate` finds the training
+message that is most similar to the last message by tf-idf; the reply to it becomes a part of the input of a language
+model, which generates (Weston et al. 2018, "Retrieve and Refine").
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ from seq2see.tasks.task import Splits, Task, one_line, split_sizes
 from seq2see.training.in_batch_softmax import InBatchSoftmax
 
 MAX_REPLIES = 50_000
-"""The number of training replies that a model chooses from."""
+"""The maximum number of training replies from which a model chooses; the most frequent ones."""
 BATCH_ROWS = 256
 VALIDATION_ROWS = 64
-"""Rows per batch of a validation: each reply is chosen among as many."""
+"""Rows per batch of a validation, and so the number of candidates for each history."""
 
 
 class ChatRetrieveRecipe(Recipe):
@@ -79,7 +79,7 @@ class CandidateDataset(ReplyDataset):
         super().__init__(dialogues, tokenizers.source, source, source.max_tokens)
         numbers = {text: number for number, text in enumerate(tokenizers.labels)}
         texts = [each.text for each in cases_of(dialogues)]
-        # A reply that training does not have gets a number of its own.
+        # A reply that does not occur in training gets a new number.
         self.numbers = [numbers.setdefault(text, len(numbers)) for text in texts]
 
     def batch(self, indices: Any) -> Batch:
@@ -107,7 +107,7 @@ class ChatRetrieveModel(Model):
         return Conversation(self, system, seed)
 
     def learn_prior(self, dialogues: Sequence[Dialogue]) -> None:
-        """Nothing: the scores of a dual encoder have no preference for frequent replies that could be removed."""
+        """Do nothing: the scores of a dual encoder are not probabilities, which a prior could correct."""
 
     @cached_property
     def vectors(self) -> Tensor:
@@ -288,7 +288,7 @@ class ChatRetrieve(DialogueTask):
 # --- a retrieved reply for a language model ---
 
 MAX_PAIRS = 4000
-"""The number of training messages with replies that a model searches; more are evenly thinned out."""
+"""The maximum number of pairs of a training message and its reply in the index; of more, every n-th is used."""
 
 
 class ChatRetrieveGenerateRecipe(ChatRecipe):
@@ -304,7 +304,7 @@ Pair = tuple[str, str]
 class RetrievalIndex:
     """Messages of the training dialogues and the replies to them, searched by the cosine of tf-idf vectors.
 
-    The vectors are a sparse matrix (message, word), and a search is a product with the vectors of the queries.
+    The vectors are a sparse matrix (message, word); a search multiplies it by the vectors of the queries.
     """
 
     def __init__(self, pairs: Sequence[Pair]):
@@ -361,7 +361,7 @@ class ChatRetrieveGenerateModel(ChatModel):
 
 
 class ChatRetrieveGenerate(Chat):
-    """Write a reply after reading a retrieved one."""
+    """Generate a reply from the history and a retrieved reply."""
 
     name: ClassVar[str] = "chat-retrieve-generate"
     recipe: ClassVar[type[Recipe]] = ChatRetrieveGenerateRecipe
@@ -377,7 +377,7 @@ class ChatRetrieveGenerate(Chat):
         return Tokenizers(tokenizers.source, tokenizers.target, tuple(SEPARATOR.join(pair) for pair in kept))
 
     def build(self, settings: ModelSettings, tokenizers: Tokenizers) -> nn.Module:
-        """The language model; the stored pairs are no classes."""
+        """The language model; the stored pairs are not labels of a classifier."""
         return build_model(settings, len(tokenizers.source), len(tokenizers.target))
 
     def dataset(self, recipe: Any, tokenizers: Tokenizers, examples: Sequence[Example]) -> DialogueDataset:
@@ -387,7 +387,8 @@ class ChatRetrieveGenerate(Chat):
         index = RetrievalIndex([(message, reply) for message, _, reply in pairs])
         cases = cases_of(dialogues)
         own = [(one_line(each.history[-1].content), one_line(each.text)) for each in cases]
-        counts = Counter(own)  # a pair of this dialogue alone would not be in the index of a new dialogue
+        # A pair that occurs once is excluded from its own search: the index has no pair of a new dialogue.
+        counts = Counter(own)
         found = index.search([message for message, _ in own], [pair if counts[pair] == 1 else None for pair in own])
         rows = [
             Dialogue.of([*with_retrieved(case.history, text), Message("assistant", case.text)], f"reply {number + 1}")
@@ -426,6 +427,7 @@ class LastReplyDataset(DialogueDataset):
         space = max(1, self.max_tokens + 1 - len(reply.ids))
         if len(ids) > space:
             self.truncated.append(index)
-        ids = [*ids[:space], *reply.ids][: self.max_tokens + 1]
-        mask = [*[False] * (len(ids) - len(reply.ids)), *reply.label_mask][: len(ids)]
+        before = ids[:space]
+        ids = [*before, *reply.ids][: self.max_tokens + 1]
+        mask = [*[False] * len(before), *reply.label_mask][: len(ids)]
         return [DialogueRow(ids, mask, index)] if any(mask) else []

@@ -1,10 +1,10 @@
-"""A conversation with a model: it remembers the dialogue, and does not read it again.
+"""A conversation with a model: the history of messages, and a cache, so that only new tokens are processed.
 
-`Conversation` is the history and what a user can do with it: send a message, take the last exchange back, or request
-another reply. A language model reads only what is new: the keys and values of the past stay in its cache
-(`CachedConversation`). To take an exchange back is to continue from the state before it; the cache entries after that
-state are hidden by the mask, and overwritten later. If the context is full, the oldest whole exchanges are left out,
-and the rest is read again, because all positions change.
+`Conversation` has the history and the actions of a user: send a message, undo the last exchange (a message and its
+reply), or request another reply. With a language model the keys and values of the past stay in the cache
+(`CachedConversation`). After an undo, the conversation continues from the state before the exchange; the mask hides the
+cache entries after that state, which are overwritten later. If the context is full, the oldest whole exchanges are left
+out, and the rest is processed again, because all positions change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SEED_STRIDE = 7_368_787
 REPLY_SHARE = 0.25
 """The largest share of the context that is reserved for a reply; decoding.max_new_tokens may need less."""
 MAX_CACHE = 2048
-"""The largest number of tokens in a cache: at every step a model attends to all of it."""
+"""The largest capacity of a cache in tokens: at every step the attention is computed over the whole capacity."""
 
 
 class PromptedModel:
@@ -51,7 +51,7 @@ class PromptedModel:
         return self.model.start(source, rows, self.capacity) if self.state is None else self.state
 
     def step(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
-        """Read the prompts instead of the first token, which is <bos>, and then the tokens."""
+        """In the first step, process the prompts instead of <bos>; later, process the tokens."""
         parts = [tokens] if self.tokens_read else list(self.prompts.split(PREFILL_CHUNK, dim=1))
         for part in parts:
             logits, state = self.model.step(part, state)
@@ -66,7 +66,7 @@ class PromptedModel:
 
 
 class Conversation:
-    """A dialogue with a model that reads the recent messages anew for every reply."""
+    """A dialogue with a model without a cache: the messages are processed again for every reply."""
 
     def __init__(self, model: Any, system: str = "", seed: int = 0, **settings: Any):
         self.model, self.seed = model, seed
@@ -79,7 +79,7 @@ class Conversation:
         """The message of the system, if there is one."""
         self.messages: list[Message] = []
         self.notices: list[str] = []
-        """What the user should know about the last reply, such as messages that were left out."""
+        """Messages for the user about the last reply, for example that the oldest messages were left out."""
         self.tokens_read = 0
         """The number of tokens that the model processed for the last reply."""
         self._tries = 0
@@ -103,7 +103,7 @@ class Conversation:
         return self._exchange(text, tries)
 
     def undo(self) -> None:
-        """Take the last message and its reply back."""
+        """Remove the last message and its reply."""
         self._require_exchange()
         del self.messages[-2:]
 
@@ -121,7 +121,7 @@ class Conversation:
                 chunks.append(chunk)
                 yield chunk
             complete = True
-        finally:  # an interrupted reply is a reply, but an error leaves no message without one
+        finally:  # an interrupted reply is stored; after an error, the message without a reply is removed
             if complete or chunks:
                 self.messages.append(Message("assistant", "".join(chunks).strip()))
             else:
@@ -138,7 +138,7 @@ class Conversation:
 
 @dataclass(frozen=True)
 class CachedPast:
-    """What a model has read of a dialogue."""
+    """The cache of a dialogue, and which tokens and messages it contains."""
 
     state: Any = None
     length: int = 0
@@ -161,11 +161,11 @@ class CachedConversation(Conversation):
 
     @property
     def capacity(self) -> int:
-        """The largest number of tokens that the model reads."""
+        """The capacity of the cache in tokens."""
         return min(self.model.config.model.target_text.max_tokens, MAX_CACHE)
 
     def undo(self) -> None:
-        """Take the last message and its reply back: continue from the state before it."""
+        """Remove the last message and its reply: continue from the state before the message."""
         super().undo()
         self.past = self._pasts.pop()
 
@@ -209,13 +209,13 @@ class CachedConversation(Conversation):
             self._remember(prompted, template.tail_ids(tokenizer))
 
     def _remember(self, prompted: PromptedModel, tail: list[int]) -> None:
-        """Keep the state; the last token is not in the cache, nor is the end of the reply."""
+        """Store the state. The last token and the end of the reply are not in the cache: they are the unread tokens."""
         last = self.reply_ids[-1:] if self.reply_ids and self.reply_ids[-1] not in (EOS, PAD) else []
         length = self.past.length + prompted.tokens_read
         self.past = CachedPast(prompted.state, length, [*last, *tail], self.past.begin)
 
     def _new_ids(self) -> list[int]:
-        """The ids of the last message and of the header of its reply; at first also those before it."""
+        """The ids of the last message and of the header of its reply; with an empty cache, of all messages."""
         begin = self.past.begin if self.past.length == 0 else len(self.messages) - 1
         return self._ids_from(begin, with_start=self.past.length == 0)
 
@@ -229,7 +229,7 @@ class CachedConversation(Conversation):
         return [*(template.start_ids(tokenizer) if with_start else ()), *ids, *template.reply_ids(tokenizer)]
 
     def _drop_oldest(self, limit: int) -> list[int]:
-        """Leave out the oldest exchanges until the rest fits; return the ids of the rest, which is read again."""
+        """Leave out the oldest exchanges until the rest fits; return the ids of the rest, which is processed again."""
         begin = self.past.begin
         while len(ids := self._ids_from(begin, with_start=True)) > limit:
             begin += 2
@@ -246,7 +246,7 @@ class CachedConversation(Conversation):
 
 @dataclass(frozen=True)
 class TokenChoice:
-    """One token of a reply: what else it could have been, and what the model attends to."""
+    """One token of a reply, its alternatives, and the attention to earlier tokens."""
 
     token: str
     probability: float
@@ -269,7 +269,8 @@ def choice_of(model: Any, messages: Sequence[Message], position: int, count: int
     """The token at a position of the last reply, computed in one forward pass over the dialogue."""
     *history, reply = messages
     prompt = model.prompt_ids(history)
-    ids = [*prompt, *model.template.encode(model.tokenizers.target, messages)[-1].ids[model.header_length :]]
+    encoded = model.template.encode(model.tokenizers.target, messages)[-1]
+    ids = [*prompt, *(each for each, is_label in zip(encoded.ids, encoded.label_mask, strict=True) if is_label)]
     if reply.role != "assistant" or not 0 <= position < len(ids) - len(prompt):
         raise UserError(f"The last reply has no token {position}.", hint="Count its tokens from 0.")
     time, tokens = len(prompt) + position, model.tokenizers.target.tokens(ids)

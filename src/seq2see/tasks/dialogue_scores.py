@@ -1,7 +1,8 @@
-"""The evaluation of models of dialogues: every reply of the test dialogues, and how its scores are shown.
+"""The evaluation of models of dialogues on the replies of the test dialogues, and the presentation of the scores.
 
-The replies are generated after the true history. The same metrics are computed for the human replies of the set; the
-baseline of the choice is tf-idf, which prefers the candidate that shares the rarest words with the history.
+Each reply is generated from the true history. The same metrics are computed for the true replies ("human"). In the
+choice among candidates (hits@1) the baseline is tf-idf, which prefers candidates that share rare words with the
+history.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from seq2see.tasks.task import Evaluation, one_line
 SEED = 1
 """The seed of candidates and bootstrap samples."""
 MAX_REPLIES, MAX_CHOICES = 2000, 300
-"""The number of replies that are generated, and of those with a choice among 20 candidates."""
+"""The maximum number of generated replies, and of choices among 20 candidates."""
 SHOWN = 12
 """The number of replies in the report."""
 
@@ -43,7 +44,7 @@ class ReplyOutput:
 
 
 class ReplyModel(Protocol):
-    """What the evaluation needs of a model."""
+    """The methods of a model that the evaluation calls."""
 
     def replies(
         self, histories: Sequence[Sequence[Message]], on_progress: Callable[[int], Any], **settings: Any
@@ -66,7 +67,7 @@ class ReplyCase:
 
 @dataclass(frozen=True)
 class LikelihoodSums:
-    """The loss of the replies of each dialogue with teacher forcing, in nats, and what it is divided by."""
+    """For each dialogue, the loss of its replies in nats with teacher forcing, and their tokens and bytes."""
 
     losses: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
@@ -83,7 +84,7 @@ class LikelihoodSums:
 
 
 def cases_of(dialogues: Sequence[Dialogue]) -> list[ReplyCase]:
-    """All replies of dialogues, with what comes before each."""
+    """All replies of dialogues, each with its history."""
     found = []
     for number, dialogue in enumerate(dialogues):
         probes = {each.index: each for each in dialogue.probes}
@@ -192,8 +193,8 @@ INTERVAL: Words = (
     "括号内为按对话抽样得到的 95 % 区间。人类：测试对话中原有的回复。",
 )
 DISTANCE: Words = (
-    "Recall: the reply must contain a fact. Distance: how many messages of the user after the fact the question comes.",
-    "回忆：回复必须包含某个事实。距离：提问与该事实之间隔着几条用户消息（含提问）。",
+    "Recall: the reply must contain a fact. Distance: the number of messages of the user from fact to question.",
+    "回忆：回复必须包含某个事实。距离：从陈述事实到提问的用户消息条数（含提问）。",
 )
 
 

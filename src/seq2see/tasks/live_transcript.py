@@ -1,4 +1,4 @@
-"""Transcripts of sound that is still being recorded: letters are committed once enough sound has followed them.
+"""Transcripts of sound that is still being recorded: a letter is committed when enough sound after it has arrived.
 
 The encoder is bidirectional, so the last letters can still change. The model therefore transcribes a window of the
 latest sound again and again; a letter is committed, and never changed, when its middle is `LOOKAHEAD_SECONDS` old.
@@ -16,9 +16,9 @@ from seq2see.data.resampling import resample
 from seq2see.tasks.transcriber import Transcriber
 
 LOOKAHEAD_SECONDS = 0.6
-"""The sound after a letter that is waited for."""
+"""The duration of the sound after the middle of a letter that must arrive before the letter is committed."""
 WINDOW_SECONDS = 8.0
-"""The latest sound that is transcribed together."""
+"""The duration of the window of the latest sound, which is transcribed as one recording."""
 SHORTEST_SECONDS = 0.2
 """Less sound than this is not transcribed."""
 
@@ -40,11 +40,11 @@ class LiveTranscript:
 
     @property
     def text(self) -> str:
-        """Everything that is committed."""
+        """The whole committed text."""
         return self.model.tokenizers.target.decode(self.tokens)
 
     def feed(self, samples: NDArray[np.int16] | NDArray[np.float32]) -> str:
-        """Add sound; return the text that is committed now."""
+        """Add sound; return the newly committed text."""
         scale = 1 / 32768 if samples.dtype == np.int16 else 1.0
         self.window = np.concatenate([self.window, samples.astype(np.float32) * scale])
         committed = self._commit(self._end - LOOKAHEAD_SECONDS)

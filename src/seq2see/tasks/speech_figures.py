@@ -1,4 +1,4 @@
-"""The figures of a speech recognizer as functions that draw to a path, and one recording as plain data."""
+"""The figures of a speech recognizer as functions that draw to a file, and one recording as plain data."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 SHOWN = 6
 """Recordings in a figure."""
 MAX_LETTERS = 120
-"""Letters of a recording that are drawn, at most: more could not be read."""
+"""The maximum number of letters of a recording in a figure: more would overlap."""
 Figure = Callable[[Path], Any]
-"""Draws to a path."""
+"""A function that draws to a file."""
 
 
 def _figure(recordings: list[PlottedRecording]) -> Figure:
@@ -48,7 +48,7 @@ def batch_figure(batch: Batch, examples: RecordingExamples) -> Figure:
 
 
 def transcript_figure(model: Transcriber, examples: RecordingExamples, outputs: Sequence[str]) -> Figure:
-    """A few recordings with the letters of the model, and where they are known the true times of the letters."""
+    """A few recordings with the letters of the model and, if they are known, the true times of the letters."""
     from seq2see.inspection.sound_plots import PlottedRecording  # matplotlib only where it is used
 
     recordings = []
@@ -76,12 +76,12 @@ def _plotted(text: str, start: float, end: float) -> PlottedLetter:
 
 
 def timed_letters(model: Transcriber, sound: Any, text: str) -> tuple[Letter, ...]:
-    """The tokens of a text with their times: aligned, or those of a decoder by its attention."""
+    """The tokens of a text with their times: by forced alignment, or by the attention of the decoder."""
     return model.align(sound, text) if model.output().aligns else attended_letters(model, sound, text)
 
 
 def attended_letters(model: Transcriber, sound: Any, text: str) -> tuple[Letter, ...]:
-    """For each token of a text the time to which the last layer of the decoder attends most."""
+    """For each token of a text, the time with the largest attention weight in the last layer of the decoder."""
     if not text:
         return ()
     attention = model.named_attention(sound, text)
@@ -125,7 +125,7 @@ class RecordingData:
 def recording_data(model: Transcriber, sound: Any, text: str | None = None) -> RecordingData:
     """A recording, its log-mel features, and its letters; with CTC the probabilities, with a decoder its attention.
 
-    Without a text they are the letters of the model's own transcript.
+    Without a text, the letters are those of the model's own transcript.
     """
     inputs = model.encode_sound(sound)
     prediction: Any = model.predict([inputs.samples])[0]
@@ -150,7 +150,7 @@ def recording_data(model: Transcriber, sound: Any, text: str | None = None) -> R
 
 
 def _letters(model: Transcriber, samples: NDArray[np.float32], prediction: Any) -> tuple[Letter, ...]:
-    """The letters of a prediction; without CTC and times, their probabilities are those of the decoder."""
+    """The letters of a prediction; without forced alignment, their probabilities are those of the decoder."""
     letters = prediction.letters or timed_letters(model, samples, prediction.text)
     if model.output().aligns:
         return tuple(letters)

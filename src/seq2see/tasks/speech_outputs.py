@@ -1,4 +1,4 @@
-"""The outputs of speech recognizers: how a model with CTC, with attention, with both or a transducer is decoded.
+"""The outputs of speech recognizers: decoding with CTC, with attention, with both, or with a transducer.
 
 All four have the same encoder; Prabhavalkar et al. 2017, "A Comparison of Sequence-to-Sequence Models for Speech
 Recognition", compare them. `output_of` selects by the class of the model.
@@ -33,7 +33,7 @@ from seq2see.training.speech_objectives import CTC, CTCAttention, TransducerLike
 
 @dataclass(frozen=True)
 class Transcript:
-    """One output for a recording: token ids, and where the model has them, their frames."""
+    """One output for a recording: token ids and, if the output has times, their frames."""
 
     tokens: tuple[int, ...]
     score: float
@@ -46,7 +46,7 @@ class Transcript:
 
 
 class SpeechOutput(ABC):
-    """How the outputs of a model are computed from recordings."""
+    """Decoding of one kind of model, and its objective."""
 
     objective: ClassVar[Any]
     """The training objective."""
@@ -63,7 +63,7 @@ class SpeechOutput(ABC):
         """The outputs for each recording of a batch, best first."""
 
     def align(self, source: Sequences, tokens: Sequence[int]) -> list[TimedToken]:
-        """The frames of given tokens in one recording; empty if the model has no times."""
+        """The frames of these tokens in one recording; empty if the output has no times."""
         return []
 
     def frame_scores(self, source: Sequences) -> NDArray[np.float32] | None:
@@ -82,7 +82,7 @@ class SpeechOutput(ABC):
 
 
 def searched(model: Any, source: Sequences, settings: SpeechDecoding, seed: int) -> list[list[Transcript]]:
-    """The outputs of the loop of `decoding/engine.py`."""
+    """The outputs of the decoding loop of `decoding/engine.py`."""
     sampler, processors = make_sampler(settings, seed), make_logits_processors(settings)
     found = decode(model, source, sampler, make_limits(settings), processors)
     return [
@@ -106,7 +106,7 @@ def _timed(times: Sequence[TimedToken], score: float) -> Transcript:
 
 
 class CTCOutput(SpeechOutput):
-    """CTC: the best path, prefix search, or with a language model the common search."""
+    """CTC: the best path, prefix search, or, with a language model, the search of `decoding/engine.py`."""
 
     objective = CTC()
 
@@ -116,7 +116,7 @@ class CTCOutput(SpeechOutput):
         return self.module.head
 
     def transcribe(self, source: Sequences, settings: SpeechDecoding, seed: int = 0) -> list[list[Transcript]]:
-        """The best path if `num_beams` is 1, otherwise prefix search."""
+        """Best path (`num_beams` 1) or prefix search; token by token with a language model or sampling."""
         if self.language_model is not None or settings.do_sample:
             model = self.fused(CTCPrefixModel(self.module, self.head), 1.0, settings)
             return searched(model, source, settings, seed)
@@ -183,9 +183,9 @@ class TransducerOutput(SpeechOutput):
 
     @torch.inference_mode()
     def transcribe(self, source: Sequences, settings: SpeechDecoding, seed: int = 0) -> list[list[Transcript]]:
-        """Frame by frame, the best token or the best few outputs."""
+        """Frame by frame: greedily if `num_beams` is 1, otherwise by beam search."""
         if self.language_model is not None:
-            hint = "It has learned one of its own: leave out decoding.language_model."
+            hint = "Its prediction network is one already: leave out decoding.language_model."
             raise UserError("A transducer is decoded without a further language model.", hint=hint)
         outputs = []
         for decoder in TransducerDecoder.rows(self.module, source, settings.max_new_tokens):
@@ -212,5 +212,5 @@ OUTPUTS: dict[type[nn.Module], type[SpeechOutput]] = {
 
 
 def output_of(module: nn.Module, language_model: Any = None) -> SpeechOutput:
-    """How this model is decoded."""
+    """The output of this model, selected by its class."""
     return OUTPUTS[plain_class(module)](module, language_model)

@@ -26,7 +26,7 @@ from seq2see.tasks.task import one_line
 SHOWN = 10
 """Transcripts with the most errors in the report."""
 ALIGNED = 200
-"""Recordings whose letters are aligned, at most: each is a forward pass."""
+"""The maximum number of recordings whose letters are aligned: each needs a forward pass."""
 RATES: dict[str, tuple[Words, str]] = {
     "word_error_rate": (("word error rate %", "词错误率 %"), "word errors %"),
     "character_error_rate": (("character error rate %", "字符错误率 %"), "character errors %"),
@@ -36,7 +36,7 @@ INTERVAL: Words = ("95 % interval", "95 % 置信区间")
 FIGURE_NOTE: Words = (
     "Recordings of the test split: the wave, and below it the log-mel spectrogram, dark where the sound is loud. "
     "Orange: the letters of the model at their times; blue: the true times, where they are known.",
-    "测试集录音：上为波形，下为对数梅尔频谱（越黑声音越大）。橙色为模型输出的字母及其时间，蓝色为已知的真实时间。",
+    "测试集录音：上为波形，下为对数梅尔谱（颜色越深，声音越大）。橙色为模型输出的字母及其时间，蓝色为已知的真实时间。",
 )
 INTERVAL_NOTE: Words = (
     "The intervals resample speakers with all of their recordings, or recordings if the speakers are not known.",
@@ -66,7 +66,7 @@ def _timing(examples: RecordingExamples, model: Any) -> Any:
     for index in range(min(ALIGNED, len(examples))):
         text, times = examples.texts[index], examples.times[index]
         letters = model.align(examples.samples[index], text)
-        if len(letters) != len(text):  # tokens that are no characters, or too few frames
+        if len(letters) != len(text):  # tokens that are not single characters, or too few frames
             continue
         pairs = zip(text, letters, times, strict=True)
         kept = [(letter, true) for character, letter, true in pairs if not character.isspace()]
@@ -76,7 +76,7 @@ def _timing(examples: RecordingExamples, model: Any) -> Any:
 
 
 def score_table(examples: RecordingExamples, predictions: Sequence[Prediction]) -> list[list[str]]:
-    """A table: recording, reference, output, share of wrong characters and score of each recording."""
+    """A table: recording, reference, output, character error rate (as a share) and score of each recording."""
     outputs = [each.text for each in predictions]
     rows = [["recording", "reference", "output", "character_errors", "score"]]
     counts = edit_counts(outputs, examples.texts)
@@ -192,8 +192,8 @@ def score_lines(scores: Tree) -> Iterator[str | ReportTable]:
         if "tones" in part:
             tones = part["tones"]
             yield (
-                f"{name}: syllable error rate {tones['syllable_error_rate']:.2f} %, of which "
-                f"{tones['tone_error_rate']:.2f} % are wrong in the tone alone"
+                f"{name}: syllable error rate {tones['syllable_error_rate']:.2f} %; "
+                f"{tones['tone_error_rate']:.2f} % of all syllables are wrong in the tone alone"
             )
         if "timing" in part:
             timing = part["timing"]

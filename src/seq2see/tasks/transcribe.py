@@ -1,6 +1,6 @@
-"""transcribe: the text of a recording. Sound is one more sequence: four frames of its spectrogram are one vector.
+"""transcribe: the text of a recording. Sound is a sequence, too: four frames of its spectrogram become one vector.
 
-Four outputs over one encoder: CTC (Graves et al. 2006), a decoder with attention (Chan et al. 2016), both (Watanabe et
+Four outputs with one encoder: CTC (Graves et al. 2006), a decoder with attention (Chan et al. 2016), both (Watanabe et
 al. 2017), a transducer (Graves 2012) with or without attention. `speech_outputs.py` decodes them.
 """
 
@@ -100,7 +100,8 @@ class TranscribeRecipe(Recipe):
         changed = self.objective.model_dump(exclude={"label_smoothing"}) != NextToken().model_dump(
             exclude={"label_smoothing"}
         )
-        if self.target.kind != "text" and (changed or (self.objective.label_smoothing and self.decoder is None)):
+        is_smoothed = bool(self.objective.label_smoothing) and self.target.kind != "ctc-attention"
+        if self.target.kind != "text" and (changed or is_smoothed):
             raise ValueError("these settings of the objective are for target.kind=text: leave out [objective]")
         return self
 
@@ -124,7 +125,7 @@ class Transcribe(GenerativeTask):
         return UserRecordings(paths=paths)
 
     def with_data(self, recipe: Any, paths: tuple[str, ...]) -> Any:
-        """The recipe with the user's own recordings, and frames that are short enough for speech."""
+        """The recipe with the user's own recordings, and the usual time from frame to frame for speech."""
         source = recipe.source.with_(hop_seconds=HOP_SECONDS)
         return recipe.model_copy(update={"corpus": self.corpus(paths), "source": source})
 
@@ -166,7 +167,7 @@ class Transcribe(GenerativeTask):
             named = "; ".join(f"{each.source} ({each.target[:40]!r})" for each in examples)
             raise UserError(
                 f"{len(short)} recordings are too short for their text: CTC needs a vector of four frames for each "
-                f"token, and one between two equal tokens. First {named}.",
+                f"token, and one between two equal tokens. The first: {named}.",
                 hint="Check these texts, leave out the recordings, or set target.kind=transducer.",
             )
 
@@ -199,17 +200,17 @@ class Transcribe(GenerativeTask):
         return build_speech_model(settings, len(tokenizers.target))
 
     def family(self, settings: ModelSettings) -> str:
-        """The kind of the output."""
+        """The kind of the output, with or without attention."""
         kind = settings.target.kind
         attends = getattr(settings.decoder, "attention", "none") != "none"
         return {"text": "attention", "transducer": "transducer-attention" if attends else kind}.get(kind, kind)
 
     def check_ensemble(self, run: str) -> None:
-        """Refuse ensembles: models with different outputs decode differently."""
+        """Raise an error: different outputs are decoded differently, so there are no ensembles."""
         raise UserError("There are no ensembles of speech recognizers.", location=run, hint="Leave this run out.")
 
     def check_export(self, run: str) -> None:
-        """Refuse exports: the formats have no place for the spectrogram."""
+        """Raise an error: the export formats do not contain the computation of the spectrogram."""
         hint = "Use `seq2see transcribe`, or `seq2see.load` in Python."
         raise UserError("Speech recognizers cannot be exported yet, not to ONNX either.", location=run, hint=hint)
 
@@ -247,7 +248,7 @@ class Transcribe(GenerativeTask):
     # --- predictions and scores ---
 
     def open(self, stored: StoredModel, engine: Any) -> Transcriber:
-        """The model; only our own engine can decode it."""
+        """The Python interface of the model; only the engine torch can decode it."""
         if not engine.streams:
             raise UserError("The engine ct2 cannot read sound.", hint="Leave out --engine.")
         return Transcriber(stored, engine, self)
@@ -303,7 +304,7 @@ class Transcribe(GenerativeTask):
         return headline(scores)
 
     def evaluated_row(self, number: int, cells: Sequence[str]) -> EvaluatedRow:
-        """A row: the fewer errors, the higher its quality."""
+        """A row of the table; its quality is the negative error rate."""
         name, truth, output, errors, score = cells
         return EvaluatedRow(number, name, truth, output, -float(errors), float(score))
 

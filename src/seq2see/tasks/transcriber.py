@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.data.log_mel import LogMel
-from seq2see.data.readers.sound_files import read_sound
+from seq2see.data.readers.sound_files import decode_sound
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.decoding.ctc import TimedToken
 from seq2see.decoding.log_linear import OtherVocabulary
@@ -44,7 +44,7 @@ class Letter:
 
 @dataclass(frozen=True)
 class Transcription(Prediction):
-    """The prediction for one recording; `letters` have the times of the best output, if the model has times."""
+    """The prediction for one recording; `letters` are those of the best output, empty if the output has no times."""
 
     letters: tuple[Letter, ...] = ()
 
@@ -97,7 +97,7 @@ class Transcriber(Model):
         return [self._transcription(each, found[index]) for index, each in enumerate(inputs)]
 
     def output(self, decoding: SpeechDecoding | None = None) -> SpeechOutput:
-        """How this model is decoded."""
+        """The output of this model, with the language model of these settings."""
         if decoding is None or not decoding.language_model:
             return output_of(self.module)
         other = self.engine.load(decoding.language_model)  # type: ignore[attr-defined]
@@ -107,8 +107,10 @@ class Transcriber(Model):
 
     def encode_sound(self, sound: Any) -> EncodedSound:
         """The features of a recording: a file name, or samples."""
+        warnings: tuple[str, ...] = ()
         if isinstance(sound, str | Path):
-            name, samples = str(sound), read_sound(sound, self.rate)
+            decoded = decode_sound(sound, self.rate)
+            name, samples, warnings = str(sound), decoded.samples, decoded.messages
         else:
             name, samples = "", np.asarray(sound, np.float32)
             if samples.ndim != 1:
@@ -118,9 +120,8 @@ class Transcriber(Model):
         except UserError as error:
             raise UserError(error.message, location=error.location or name, hint=error.hint) from None
         seconds = len(samples) / self.rate
-        warnings: tuple[str, ...] = ()
         if seconds > LONG_SECONDS:
-            warnings = (f"{seconds:.0f} s are much longer than training recordings: cut it at pauses",)
+            warnings += (f"the recording has {seconds:.0f} s, much more than training recordings: cut it at pauses",)
         return EncodedSound(name, samples, features, warnings)
 
     def _transcription(self, inputs: EncodedSound, transcripts: list[Transcript]) -> Transcription:
@@ -150,7 +151,7 @@ class Transcriber(Model):
         return tuple(Letter(*row[:1], *row[1], row[2]) for row in zip(names, seconds, probabilities, strict=True))
 
     def seconds(self, token: TimedToken, frames: int) -> tuple[float, float]:
-        """Start and end of a token: half a vector before its first and after its last one."""
+        """Start and end of a token in seconds; each vector covers the time half a step before and after its middle."""
         half = FRAMES_PER_VECTOR // 2 * self.log_mel.hop_seconds
         first, last = (self.log_mel.frame_time(FRAMES_PER_VECTOR * index) for index in (token.start, token.end - 1))
         end = self.log_mel.frame_time(frames) + half
@@ -159,19 +160,20 @@ class Transcriber(Model):
     def timed_tokens(self, samples: NDArray[np.float32]) -> list[tuple[int, float, float]]:
         """The tokens of the best output for samples, each with start and end in seconds."""
         features = self.encode_sound(samples).features
-        settings = self.config.decoding.with_(num_beams=1, num_return_sequences=1, language_model="")
+        greedy = {"num_beams": 1, "num_return_sequences": 1, "do_sample": False}
+        settings = self.config.decoding.with_(**greedy, language_model="")
         ((best,),) = self.output().transcribe(to_sequences([features]).to(self.device), settings)
         return [(each.token, *self.seconds(each, len(features))) for each in best.times]
 
     def align(self, sound: Any, text: str) -> tuple[Letter, ...]:
-        """Forced alignment: the times of a given text in a recording; empty if the model has no times."""
+        """Forced alignment: the times of the letters of a text in a recording; empty if the output has no times."""
         inputs = self.encode_sound(sound)
         source = to_sequences([inputs.features]).to(self.device)
         times = self.output().align(source, self.tokenizers.target.encode(text))
         return self.letters(times, len(inputs.features))
 
     def frame_scores(self, sound: Any) -> NDArray[np.float32] | None:
-        """(vector, token): the log-probabilities of CTC for a recording, <pad> is the blank; None without CTC."""
+        """(vector, token): the log-probabilities of CTC for a recording, with <pad> as the blank; None without CTC."""
         return self.output().frame_scores(to_sequences([self.encode_sound(sound).features]).to(self.device))
 
     @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""In-batch softmax: of all replies of a batch, choose the one that belongs to the history (Henderson et al. 2017)."""
+"""In-batch softmax: choose the reply of each history among all replies of a batch (Henderson et al. 2017)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class InBatchSoftmax(Settings):
     def loss(
         self, hidden: Sequences, head: Any, labels: Int[Tensor, "row 1"], cross_entropy: Any = None
     ) -> Float[Tensor, ""]:
-        """The summed cross-entropy: -log softmax of the score of the own reply.
+        """The summed cross-entropy: -log softmax of the score of the reply that belongs to the history.
 
-        The labels are the numbers of the replies. Rows with equal replies are no negatives of each other, and a row
-        without a label, which only fills the batch, is neither an example nor a negative.
+        The labels are the numbers of the replies. Rows with equal replies are not negatives of each other; a row
+        without a label is padding, and is neither an example nor a negative.
         """
         numbers = labels[:, 0]
         valid = numbers != IGNORE_INDEX

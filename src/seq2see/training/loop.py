@@ -1,9 +1,9 @@
-"""The training loop. All tasks share this one.
+"""The training loop of all tasks.
 
-`train` is the loop, `Trainer.enqueue` is one optimizer step, and after it come the parts of that step in the order in
-which they run. A task defines an objective, an embedding and a head, but no loop. Everything periodic (evaluation,
-samples) is a callback that the caller passes in, so this package imports neither decoding nor metrics. The loop is
-plain: `acceleration/trainer.py` overrides the parts of a step that have a faster form.
+`train` is the loop, `Trainer.enqueue` is one optimizer step, and the methods after it are the parts of that step in the
+order in which they run. A task defines an objective, an embedding and a head, but no loop. Everything periodic
+(evaluation, samples) is a callback that the caller passes in, so this package imports neither decoding nor metrics. The
+loop is plain: `acceleration/trainer.py` overrides the parts of a step that have a faster form.
 
 A stop request finishes the current step, saves a checkpoint, and prints how to resume. The signal handler only sets a
 flag, which every loop (training, evaluation, decoding) checks once per iteration. A second signal ends the process at
@@ -50,7 +50,7 @@ from seq2see.training.truncated_bptt import CarriedState
 
 
 class MetricsLogger:
-    """Append-only metrics of one run. Opening it at a step deletes all entries of later steps."""
+    """The metrics log of one run. Opening it at a step deletes the entries of later steps; then it only grows."""
 
     def __init__(self, folder: Path, step: int):
         self.metrics_path, self.timing_path = folder / "metrics.jsonl", folder / "timing.jsonl"
@@ -171,10 +171,10 @@ def train(
     on_metrics: Callable[[int, dict[str, float]], None],
     report_seconds: float = 0.0,
 ) -> None:
-    """Train until all steps are done. Every `evaluate_every` steps, run the callbacks and save.
+    """Train until all steps are done or training stops early. Every `evaluate_every` steps, run the callbacks and save.
 
     A stop request ends training after the current step, with a checkpoint. `batch_at` returns the batch of a step.
-    `on_metrics` receives the metrics of every step, those of several steps together if `report_seconds` is set.
+    `on_metrics` receives the metrics of every step, in groups that are `report_seconds` apart.
     """
     unreported, reported_at = [], time.monotonic()
     with StopRequest() as stop:
@@ -377,12 +377,12 @@ class Trainer:
 
     @property
     def callbacks_due(self) -> bool:
-        """Whether callbacks are to run now: once after every evaluation step."""
+        """Whether the callbacks must run now: once after every evaluation step."""
         return self.is_evaluation_step(self.step) and self.callbacks_done != self.step
 
     @property
     def saving_due(self) -> bool:
-        """Whether a checkpoint is to be saved now: once the callbacks of this step have run."""
+        """Whether a checkpoint must be saved now: after the callbacks of this step."""
         return self.step > 0 and self.callbacks_done == self.step
 
     @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Objectives of speech recognizers: CTC, a transducer, and CTC together with a decoder.
 
-Losses are sums over the rows, as in `objectives.py`. The labels of a batch end with <eos>, which CTC and transducers do
-not need: the sound ends with its last frame. The recursions over frames and labels are in `layers/`.
+Losses are sums over the rows, as in `objectives.py`. The labels of a batch end with <eos>, which is removed for CTC and
+transducers: there the output ends with the last frame. The recursions over frames and labels are in `layers/`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def without_eos(labels: Labels) -> Sequences:
 
 
 def summed(losses: Float[Tensor, "row"], labels: Labels) -> Float[Tensor, ""]:
-    """The sum over the rows with labels: rows that fill up a batch have none, not even <eos>."""
+    """The sum over the rows with labels; padding rows of a batch have no label, not even <eos>."""
     return torch.where((labels != IGNORE_INDEX).any(1), losses, 0).sum()
 
 
 class CTC(Settings):
-    """CTC: the probability of the labels, whatever their times (Graves et al. 2006)."""
+    """CTC: -log of the probability of the labels at any times (Graves et al. 2006)."""
 
     kind: Literal["ctc"] = "ctc"
     copies: ClassVar[int] = 1
@@ -52,14 +52,14 @@ class CTC(Settings):
 
 
 class TransducerLikelihood(Settings):
-    """A transducer: the probability of the labels, whatever their times, each given the labels before it."""
+    """A transducer: -log of the probability of the labels at any times; each label depends on those before it."""
 
     kind: Literal["transducer"] = "transducer"
     copies: ClassVar[int] = 1
     feeding: ClassVar[TeacherForcing] = TeacherForcing()
 
     def loss(self, hidden: Any, head: Any, labels: Labels, cross_entropy: CrossEntropy = PLAIN) -> Float[Tensor, ""]:
-        """The summed loss of all rows; `hidden` has the `predictions` of the prediction network, too."""
+        """The summed loss of all rows; `hidden` includes the `predictions` of the prediction network."""
         scores = head(hidden.values, hidden.predictions).float().log_softmax(-1)
         return summed(head.loss(scores, hidden.lengths, without_eos(labels)), labels)
 
@@ -74,7 +74,7 @@ class CTCAttention(Settings):
     """Label smoothing of the decoder."""
 
     def loss(self, hidden: Any, head: Any, labels: Labels, cross_entropy: CrossEntropy = PLAIN) -> Float[Tensor, ""]:
-        """The summed loss; `hidden` has the encoder output as `memory`, too."""
+        """The summed loss; `hidden` includes the encoder output as `memory`."""
         next_token = NextToken(label_smoothing=self.label_smoothing)
         decoder_loss = next_token.loss(hidden, head.tokens, labels, cross_entropy)
         return head.ctc_weight * CTC().loss(hidden.memory, head.ctc, labels) + (1 - head.ctc_weight) * decoder_loss

@@ -1,7 +1,7 @@
 """Reading the corpora of dialogues of the catalogue: everyday dialogues, chit-chat, and questions with answers.
 
-None of them names a user and an assistant: two people talk. The one who begins is the user; in training every dialogue
-also counts from its second message, so that every message is once a reply.
+They are dialogues of two people, without a user and an assistant. The first speaker becomes the user. In training, each
+dialogue is also used from its second message on, with exchanged roles, so that every message but the first is a reply.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ DIALOGUE_READERS: dict[str, Callable[[CorpusFiles, str], list[Dialogue]]] = {
 
 
 def hold_out_dialogues(dialogues: Sequence[Dialogue]) -> dict[str, list[Example]]:
-    """Train, valid and test by a hash of the dialogues; in training also from the second message of each."""
+    """Train, valid and test by a hash of the dialogues; in training each is also used from its second message on."""
     splits: dict[str, Any] = hold_out(list(dialogues), allow_overlap=True)
     held_out = [*splits["valid"], *splits["test"]]
     held_out_pairs = {pair for each in held_out for pair in pair_hashes([message.content for message in each.messages])}

@@ -1,8 +1,8 @@
 """Strings of spoken digits: recordings of one speaker's single digits, joined, with the time of every digit.
 
-Real voices, with as many strings as wanted and exact boundaries. A join must not betray where a digit begins: neighbors
-are cross-faded, pauses are as random as in speech, and one background noise, louder than that of each recording, lies
-under the whole string. No test speaker is heard in training.
+The voices are real, the number of strings is free, and the boundaries are exact. A join must not be audible, because it
+would mark the start of a digit: neighbors are cross-faded, pauses are random, and one background noise, louder than
+that of each recording, is added to the whole string. No recording of a test speaker is used in training.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class StringPlan:
         )
 
     def render(self, rng: np.random.Generator) -> Samples:
-        """The digits, faded in and out, over one noise."""
+        """The digits, faded in and out, with one background noise."""
         fade = np.sin(np.pi / 2 * np.arange(1, round(FADE_SECONDS * self.rate)) / round(FADE_SECONDS * self.rate)) ** 2
         background = max(digit.background for digit in self.digits)
         level = max(SPEECH_LEVEL * 10 ** (rng.uniform(*NOISE_DB) / 20), background * 10 ** (ABOVE_BACKGROUND_DB / 20))

@@ -1,8 +1,8 @@
 """Spoken Mandarin words and syllables (audio-cmn), with pinyin and tone digits as the target.
 
 The file name of a word is its characters; their pronunciation comes from the dictionary of the package pypinyin, with
-the tone changes of connected speech: 你好 is spoken ni2 hao3, so this is the target. The syllables are named by their
-pinyin, and are spoken by another speaker, so they serve in training only.
+the tone changes of connected speech: 你好 is pronounced ni2 hao3, so this is the target. The syllables are named by
+their pinyin; they are of another speaker, so they are used in training only.
 
 Words of the same pronunciation belong to one split: no test pronunciation is trained on.
 """

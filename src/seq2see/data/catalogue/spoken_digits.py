@@ -2,7 +2,7 @@
 
 The recordings differ in more than the voice. Those of FSDD are cut close to the digit, those of AudioMNIST have half a
 second of background around it; some are a hundred times as loud as others. A model could recognize the corpus by these
-differences, so all recordings are trimmed and scaled in one way.
+differences, so all recordings are trimmed and scaled by one function.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _is_recording(name: str) -> bool:
 
 
 def trim_and_scale(samples: Samples, rate: int) -> tuple[Samples, float]:
-    """The part of a recording with speech, at the level of all others; and the level of the background in it."""
+    """The part of a recording with speech, scaled to `SPEECH_LEVEL`; and the level of its background, scaled alike."""
     levels = frame_levels(samples, rate)
     background, loud = np.quantile(levels, [0.05, 0.95])
     speech = np.flatnonzero(levels > background + SPEECH_SHARE * (loud - background))
@@ -101,7 +101,7 @@ def trim_and_scale(samples: Samples, rate: int) -> tuple[Samples, float]:
 
 
 def frame_levels(samples: Samples, rate: int) -> NDArray[np.float64]:
-    """The level of each frame of 10 ms in dB relative to 1; 96 dB below is the level of digital silence."""
+    """The level of each frame of 10 ms in dB relative to 1; digital silence has -96 dB."""
     hop = round(FRAME_SECONDS * rate)
     frames = samples[: len(samples) // hop * hop].reshape(-1, hop)
     return 10 * np.log10(np.square(frames, dtype=np.float64).mean(1) + 10**-9.6)

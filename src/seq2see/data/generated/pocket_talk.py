@@ -1,15 +1,15 @@
-"""Pocket talk: generated dialogues in which an answer stands in an earlier message of the user.
+"""Pocket talk: generated dialogues in which the answer to a question is in an earlier message of the user.
 
     user       my name is Ann .                    user       what is my name ?
     assistant  nice to meet you .                  assistant  your name is Ann .
     user       how is the weather ?  ...
 
 The assistant acknowledges a fact without repeating it, so only a model that remembers the whole dialogue can answer.
-Each such reply is annotated with its distance: how many messages of the user after the fact the question comes.
-Sometimes a fact is corrected, and then the correction counts; sometimes it was never mentioned.
+Each such reply is annotated with its distance: the number of messages of the user from the fact to the question.
+Some facts are corrected, and then the answer is the correction; some questions are about facts never mentioned.
 
-Every word of the test dialogues occurs in training, but no combination of the first two facts does: to remember one
-dialogue of the training split is of no use.
+Every word of the test dialogues occurs in training, but no combination of the first two facts does: a model that has
+memorized the training dialogues cannot answer from them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from seq2see.data.examples import Example
 SEED = 2026
 SIZES = {"valid": 120, "test": 360}
 MAX_DISTANCE = 6
-"""The largest distance of a question from its fact; all distances are equally frequent."""
+"""The largest distance of the first question from its fact; all distances up to it are equally frequent."""
 HELD_OUT_SHARES = {"test": 10, "valid": 5}
 """Of 100 combinations of two facts, how many belong to each held-out split."""
 CORRECTED, UNKNOWN = 0.15, 0.15
@@ -274,7 +274,7 @@ def _dialogues(language: TalkLanguage, split: str, rng: np.random.Generator) -> 
 
 
 def _dialogue(writer: DialogueWriter, order: list[int], values: list[str], distance: int) -> Dialogue:
-    """One dialogue: the question about the first fact has this distance, and the second fact stands anywhere before."""
+    """One dialogue: the question about the first fact has this distance; the second fact is anywhere before it."""
     rng, first, second = writer.rng, order[0], order[1]
     is_corrected, is_unknown = rng.random() < CORRECTED, rng.random() < UNKNOWN
     before = int(rng.integers(0, 3))

@@ -146,7 +146,7 @@ class Utterance:
         return (sound * (rng.uniform(*PEAKS) / np.abs(sound).max())).astype(np.float32)
 
     def f0(self, tone: str, count: int) -> NDArray[np.float64]:
-        """The pitch of a tone at `count` moments, in Hz: a parabola through its three levels."""
+        """The pitch of a tone at `count` times, in Hz: a parabola through its three levels."""
         levels = np.polyval(np.polyfit([0, 0.5, 1], TONES[tone], 2), np.linspace(0, 1, count))
         return self.pitch * 2 ** (self.semitones_per_level * (levels - 3) / 12)
 
@@ -177,7 +177,7 @@ def resonate(source: NDArray[np.float64], formants: list[float], rate: int) -> N
     C = -e^(-2π b / rate), B = 2 e^(-π b / rate) cos(2π f / rate), A = 1 - B - C, with formant f and bandwidth b. The
     filter is applied to the spectrum, with z = e^(2πi f / rate); a first-order low-pass filter gives the tilt.
     """
-    size = 2 * len(source)  # the resonances ring on after the end
+    size = 2 * len(source)  # the resonances continue after the end of the source
     frequencies = np.fft.rfftfreq(size, 1 / rate)
     delay = np.exp(-2j * np.pi * frequencies / rate)
     spectrum = np.fft.rfft(source, size) / (1 + 1j * frequencies / TILT_HERTZ)
@@ -196,7 +196,7 @@ def ramps(count: int, rate: int) -> NDArray[np.float64]:
 
 
 def _slow_noise(count: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Moments and random numbers, to interpolate between."""
+    """Times, in samples, and a random number for each, to interpolate between."""
     moments = np.linspace(0, count, 8)
     return moments, rng.standard_normal(len(moments))
 

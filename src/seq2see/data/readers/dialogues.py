@@ -7,8 +7,8 @@
 | `.txt` | lines of two speakers in alternation, the user first; a blank line ends a dialogue |
 | `.txt` from `<|im_start|>` on | ChatML: `<|im_start|>role`, text, `<|im_end|>`; a blank line ends a dialogue |
 
-A record is a dialogue: read = kept + skipped + rejected. Of a dialogue with an error, nothing is kept, because a
-dialogue with a gap teaches wrong answers.
+A record is a dialogue: read = kept + skipped + rejected. A dialogue with an error is rejected as a whole, because a
+model would learn wrong answers from a dialogue with a gap.
 """
 
 from __future__ import annotations

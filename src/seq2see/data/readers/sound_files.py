@@ -1,4 +1,4 @@
-"""Sound files to samples: one channel, at the wanted sampling rate, or an error with the file and the reason.
+"""Sound files to samples: one channel, at a requested sampling rate, or an error with the file and the reason.
 
 The format of a file is detected from its first bytes, never from its name. WAV is read by `wav_files.py`; FLAC, Ogg
 (Vorbis, Opus) and MP3 need the package soundfile. Several channels are averaged. Another sampling rate is converted by
@@ -28,7 +28,7 @@ from seq2see.data.resampling import resample
 MAX_BYTES = 1 << 28
 """The largest size of a file (256 MiB)."""
 MAX_SAMPLES = 1 << 26
-"""The most samples of all channels together: 11 minutes of stereo at 48,000 Hz."""
+"""The largest number of samples of all channels together: 11 minutes of stereo at 48,000 Hz."""
 RATES = (4_000, 384_000)
 """The lowest and highest supported sampling rate."""
 MIN_SECONDS = 0.025
@@ -38,12 +38,13 @@ MAX_PEAK = 8.0
 SILENT_PEAK = 1e-4
 """A recording whose largest deviation from its mean is smaller (-80 dB) is silent."""
 CLIPPED, CLIPPED_SHARE = 0.999, 1e-3
-"""A recording is clipped if this share of its samples, in runs of `CLIPPED_RUN`, is beyond this value."""
+"""A recording is clipped if more than the second number of its samples, as a share, are in runs of `CLIPPED_RUN`
+samples whose absolute value is at least the first number."""
 CLIPPED_RUN = 3
 QUIET_PEAK = 0.01
 """A recording whose largest sample is smaller (-40 dB) is quiet."""
 BLOCK = 1 << 16
-"""Moments decoded at a time."""
+"""The number of moments decoded at a time; a moment has one sample of each channel."""
 
 FORMAT_MAGIC_BYTES: dict[bytes, str] = {
     b"RIFF": "WAV", b"fLaC": "FLAC", b"OggS": "Ogg", b"ID3": "MP3",
@@ -83,10 +84,10 @@ class SoundError(UserError):
 
 @dataclass(frozen=True)
 class DecodedSound:
-    """The samples of a file, and what was remarkable about it."""
+    """The samples of a file, its properties, and its issues."""
 
     samples: Samples
-    """One channel at the wanted rate."""
+    """One channel at the requested rate."""
     issues: tuple[str, ...]
     """The kinds of the issues: repairs and warnings."""
     rate: int
@@ -144,7 +145,7 @@ def detect_format(content: bytes, location: str) -> str:
     if not content:
         raise SoundError("corrupt recording", "The file is empty.", location)
     found = next((form for magic, form in FORMAT_MAGIC_BYTES.items() if content.startswith(magic)), "")
-    # A frame begins with eleven ones; two of the bits after them are the version, and 01 is layer III.
+    # A frame begins with eleven bits of 1; then come two bits of the version and two of the layer: 01 is layer III.
     is_frame = len(content) > 1 and content[0] == 0xFF and content[1] & 0xE6 == 0xE2
     if found or is_frame:
         return found or "MP3"
@@ -189,7 +190,7 @@ def _read_compressed(content: bytes, location: str) -> tuple[NDArray[np.float32]
 
 
 def _checked(channels: NDArray[np.float32], file_rate: int, form: str, rate: int, location: str) -> DecodedSound:
-    """The recording with one channel at the wanted rate, after all checks."""
+    """The recording with one channel at the requested rate, after all checks."""
     if not RATES[0] <= file_rate <= RATES[1]:
         message = f"Its sampling rate is {file_rate:,} Hz; supported are {RATES[0]:,} to {RATES[1]:,} Hz."
         raise SoundError("corrupt recording", message, location)
@@ -207,8 +208,10 @@ def _checked(channels: NDArray[np.float32], file_rate: int, form: str, rate: int
     mono = channels.mean(axis=1)
     deviation = float(np.abs(mono - mono.mean()).max())
     if deviation < SILENT_PEAK:
-        same = np.abs(channels - channels.mean(axis=0)).max() >= SILENT_PEAK
-        message = "Its channels cancel each other out." if same else "It is silent: all samples are equal, or nearly."
+        cancels = np.abs(channels - channels.mean(axis=0)).max() >= SILENT_PEAK
+        message = (
+            "Its channels cancel each other out." if cancels else "It is silent: all samples are equal, or nearly."
+        )
         raise SoundError("silent recording", message, location)
     if is_clipped(channels):
         issues.append("clipped recording")

@@ -23,6 +23,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil, floor
 from pathlib import Path
 from typing import Literal
 
@@ -32,7 +33,7 @@ from pydantic import Field
 from seq2see.core.errors import UserError, missing_file
 from seq2see.core.settings import Settings
 from seq2see.data.hold_out import check_hold_out, split_groups
-from seq2see.data.log_mel import HOP_SECONDS, SUBSAMPLING
+from seq2see.data.log_mel import HOP_SECONDS, SUBSAMPLING, WINDOW_SECONDS
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy, Location
 from seq2see.data.readers.image_files import parallel_map, total_memory
 from seq2see.data.readers.image_sets import SPLIT_FOLDERS, is_folder
@@ -108,7 +109,7 @@ class UserRecordings(Settings):
                     raise missing_file(path)
                 found = find_recordings(path, report)
                 for name, part in found.items():
-                    # A whole folder as test data has no folder train, or one that is meant.
+                    # The folders train, valid and test count in `paths` only.
                     items[name if split == "train" else split] += part
         scanned = ScannedRecordings(report)
         for split, part in items.items():
@@ -183,7 +184,7 @@ class ScannedRecordings:
         )
 
     def _add_issues(self, item: SoundItem, decoded: DecodedSound, rate: int) -> None:
-        """Add what is remarkable about one recording."""
+        """Add the issues of one recording."""
         for kind in decoded.issues:
             self.report.add_issue(kind, item.location, ISSUE_MESSAGES[kind].format_map(vars(decoded)))
         expected = SUFFIX_FORMATS.get(item.path.suffix.lower())
@@ -192,7 +193,8 @@ class ScannedRecordings:
             self.report.add_issue("format mismatch", item.location, message)
         seconds = len(decoded.samples) / rate
         repeats = sum(first == second for first, second in zip(item.text, item.text[1:], strict=False))
-        vectors, needed = int(seconds / HOP_SECONDS) // SUBSAMPLING, len(item.text) + repeats
+        frames = 1 + floor((seconds - WINDOW_SECONDS) / HOP_SECONDS + 1e-6)
+        vectors, needed = ceil(frames / SUBSAMPLING), len(item.text) + repeats
         if vectors < needed:
             message = f"{seconds:.2f} s are {vectors} vectors, and its {len(item.text)} characters need {needed}."
             self.report.add_issue("text too long", item.location, message, text=item.text)

@@ -1,9 +1,9 @@
 """WAV files: from bytes to samples, with every claim of the header checked against the file.
 
 A WAV file is a list of chunks, each with a name of four letters, a size, and its content. The chunk `fmt ` has the
-sampling rate and the form of the samples, and `data` the samples themselves, all channels of a moment side by side. The
-module `wave` of the standard library reads integers only, and not the extensible header that most programs write for 24
-bits; a header is read in a few lines, so it is done here.
+sampling rate and the form of the samples, and `data` the samples themselves: for each moment, one sample of every
+channel. The module `wave` of the standard library reads integers only, and not the extensible header that most programs
+write for 24 bits; so the header is read here, in a few lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INTEGERS, FLOATS, EXTENSIBLE = 1, 3, 0xFFFE
 """The forms of samples in the chunk `fmt `; with EXTENSIBLE the form is at the end of the chunk."""
 OTHER_FORMS = {2: "ADPCM", 6: "A-law", 7: "mu-law", 17: "ADPCM", 49: "GSM", 80: "MPEG", 85: "MP3"}
 UNKNOWN_SIZES = (0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFF000)
-"""The sizes that programs write when they do not know the size in advance: the samples then reach to the end."""
+"""Sizes that programs write if the size is unknown in advance: the samples then reach to the end of the file."""
 
 
 class WavError(Exception):
@@ -97,7 +97,7 @@ def _chunks(content: bytes) -> Iterator[tuple[bytes, int, bytes]]:
 def _to_floats(chunk: bytes, header: WavHeader) -> NDArray[np.float32]:
     if header.form == FLOATS:
         return np.frombuffer(chunk, f"<f{header.bits // 8}").astype(np.float32)
-    if header.bits == 8:  # without sign, as only 8-bit samples are
+    if header.bits == 8:  # 8-bit samples, and only these, are unsigned
         return (np.frombuffer(chunk, np.uint8).astype(np.float32) - 128) * np.float32(1 / 128)
     if header.bits == 24:
         octets = np.zeros((len(chunk) // 3, 4), np.uint8)

@@ -42,7 +42,7 @@ class LiveRequest(RunRequest):
     """The next samples of a microphone."""
 
     recording: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
-    """A random name, which all requests of one recording have."""
+    """A random name, equal in all requests of one recording."""
     rate: Annotated[int, Field(ge=4_000, le=MAX_RATE)]
     """Samples per second."""
     start: Annotated[int, Field(ge=0, le=MAX_SECONDS * MAX_RATE)]
@@ -53,7 +53,7 @@ class LiveRequest(RunRequest):
 
 @dataclass
 class LiveRecording:
-    """A recording while it grows, and the letters that are committed so far."""
+    """A recording that is still being recorded, and its transcript so far."""
 
     transcript: LiveTranscript
     samples: int = 0
@@ -93,7 +93,7 @@ def transcript(workspace: Workspace, request: SoundRequest) -> dict[str, Any]:
 
 
 def part(workspace: Workspace, request: SoundPartRequest) -> ArrayResponse:
-    """(moment), (frame, band), (vector, token) or (letter, vector): one array of the figure."""
+    """One array of the figure: (sample), (frame, band), (vector, token) or (letter, vector)."""
     array = getattr(_data(workspace, request), request.part)
     if array is None:
         run = workspace.run(request.run)
@@ -102,7 +102,7 @@ def part(workspace: Workspace, request: SoundPartRequest) -> ArrayResponse:
 
 
 def live(workspace: Workspace, request: LiveRequest) -> dict[str, Any]:
-    """Add samples of a microphone to a recording; the text that is committed so far."""
+    """Add samples of a microphone to a recording; return the committed text so far."""
     run, model = _speech_run(workspace, request)
     content = decode_base64(request.samples, "sound")
     if len(content) % 2:

@@ -3,7 +3,7 @@
  *
  *   const figure = soundFigure({ t: app.t, onSeek: (seconds) => ..., onPlay: () => ... });
  *   container.append(figure.readout, figure.element);
- *   figure.show(sound)                     see `SoundRequest` in views/speech.py for the fields; rows without data are omitted
+ *   figure.show(sound)                     the fields are those of `transcript` in views/speech.py; rows without data are omitted
  *   figure.moveTo(1.5)                     move the cursor
  *   figure.playing = true                  the cursor follows the sound, and not the pointer
  *   app.addDownload({ name, figure: () => figure.drawing(["spectrogram"]), table })
@@ -358,7 +358,7 @@ function paintAttention(context, row, layout, colors) {
   });
 }
 
-/** What there is at a time: the letter, the most probable tokens of CTC, and the letter that attends most. */
+/** The values at a time: the letter, the most probable tokens of CTC, and the letter with the largest attention weight. */
 function readoutOf(sound, time, t) {
   const parts = [`${time.toFixed(2)} s`];
   const letter = sound.letters.find(({ start, end }) => start <= time && time < end);

@@ -44,7 +44,7 @@ class SpeechView {
   async open() {
     const { app } = this;
     const sound = app.state.own ? ownSounds.get(app.run.id) : undefined;
-    if (app.state.own && !sound) app.set({ own: false }); // the page was opened anew
+    if (app.state.own && !sound) app.set({ own: false }); // after a reload the recording is gone
     this.sound = sound ?? "";
     await this.load();
     const { count } = this.info;
@@ -93,7 +93,7 @@ class SpeechView {
     this.addDownloads();
   }
 
-  /** The letters with their probabilities, to point at and to hear. */
+  /** The letters with their probabilities: pointing at one moves the cursor, a click plays it. */
   showLetters() {
     const { app, info: { letters } } = this;
     const tokens = letters.map(({ text, probability }) => ({ text, note: formatPercent(probability) }));
@@ -189,7 +189,7 @@ class SpeechView {
     await this.openOwn(asBase64(new Uint8Array(await file.arrayBuffer())));
   }
 
-  /** Show a sound file of the user; if the server cannot read it, what was shown stays. */
+  /** Show a sound file of the user; if the server cannot read it, the view does not change. */
   async openOwn(sound) {
     await this.load(sound);
     ownSounds.set(this.app.run.id, sound);
@@ -279,7 +279,7 @@ class SpeechView {
       this.microphone = null;
       await this.openOwn(asBase64(wavFile(samples, microphone.rate)));
     } catch (error) {
-      this.show(); // what was shown before the recording
+      this.show(); // the recording before this one
       throw error;
     } finally {
       this.microphone = null;

@@ -3,13 +3,13 @@
 export const strings = {
   en: {
     title: "Speech",
-    hint: "Point at a letter: all rows show this moment. Where in the sound does the model decide, and how sure is it?",
+    hint: "Point at a letter: all rows show this moment. At which time, and with which probability, is it recognized?",
     help_text:
       "A recording is a wave: sampled air pressure. The log-mel spectrogram shows its power in bands of frequencies, one column " +
-      "every 10 ms, and is the input of the model. The encoder turns every four columns into one vector. With CTC each vector " +
+      "every 10 ms by default, and is the input of the model. The encoder turns every four columns into one vector. With CTC each vector " +
       "has a probability for every token and for the blank (dashed), which means “no new letter”: letters are short spikes, " +
       "and the blank fills the rest. A decoder with attention writes letter by letter instead; its weights show where in the sound each " +
-      "letter comes from. Colored boxes are the letters at their times. The play button plays what the model hears.",
+      "letter comes from. Colored boxes are the letters at their times. The play button plays the recording that the model receives.",
     figure: "Speech",
     recording: "test recording",
     upload: "own WAV file (or drop it)",
@@ -44,17 +44,17 @@ export const strings = {
     file_too_large: "A sound file is limited to 10 MB.",
     not_secure: "The browser offers the microphone only to secure pages. Open the page at 127.0.0.1 or localhost; from " +
       "another machine, use an SSH tunnel with the same port.",
-    microphone_refused: "The microphone was refused. Allow it for this page in the address bar of the browser, then record again.",
+    microphone_refused: "The microphone is not allowed. Allow it for this page in the address bar of the browser, then record again.",
     no_microphone: "There is no microphone. Connect one, or upload a WAV file.",
     microphone_failed: "The microphone cannot be opened: perhaps another program uses it.",
   },
   zh: {
     title: "语音",
-    hint: "指向一个字母：所有各行都显示这一刻。模型在声音的哪里作出判断，有多大把握？",
+    hint: "指向一个字母：所有行都显示这一时刻。模型在什么时刻识别出字母，概率是多少？",
     help_text:
-      "录音是一条波形：采样得到的气压。对数梅尔谱显示各个频带的能量，每 10 毫秒一列，它就是模型的输入。编码器把每四列变成一个向量。" +
-      "用 CTC 时，每个向量对每个词元和空白（虚线）各有一个概率，空白表示“没有新字母”：字母是空白之间短短的尖峰。" +
-      "带注意力的解码器则逐个写出字母，注意力权重显示每个字母来自声音的哪一段。彩色方框是各个字母的时间。“播放”放出的就是模型听到的声音。",
+      "录音是一条波形：采样得到的声压。对数梅尔谱显示各个频带的能量，默认每 10 毫秒一列，它就是模型的输入。编码器把每四列变成一个向量。" +
+      "用 CTC 时，每个向量对每个词元和空白（虚线）各有一个概率，空白表示“没有新字母”：字母是空白之间的短尖峰。" +
+      "带注意力的解码器则逐个写出字母，注意力权重显示每个字母来自声音的哪一段。彩色方框是各个字母的时间。“播放”播放的就是模型收到的录音。",
     figure: "语音",
     recording: "测试录音",
     upload: "自己的 WAV 文件（可拖入）",
@@ -81,11 +81,11 @@ export const strings = {
     nothing: "（没有字母）",
     own: "你的录音，{seconds} 秒。",
     sample: "{name}，{seconds} 秒。",
-    not_kept: "自己的录音不保存在地址里。",
+    not_kept: "网址里不包含自己的录音。",
     recording_now: "正在录音：{seconds} 秒，最长 {limit} 秒。",
-    live: "后面的声音足够时，字母就会出现。",
+    live: "后续的声音足够长时，字母就会出现。",
     not_live: "这种解码器需要整段录音：停止之后才出现字母。",
-    saved: "保存的页面只显示已存下的录音；麦克风和自己的文件需要 `seq2see explore`。",
+    saved: "保存的页面只显示已存入的录音；麦克风和自己的文件需要 `seq2see explore`。",
     file_too_large: "声音文件不能超过 10 MB。",
     not_secure: "浏览器只允许安全的页面使用麦克风。请用 127.0.0.1 或 localhost 打开；从另一台机器访问时，请用端口号相同的 SSH 隧道。",
     microphone_refused: "麦克风没有得到许可。请在浏览器的地址栏里允许这个页面使用，然后再录一次。",
