@@ -30,7 +30,7 @@ from torch import Tensor
 from seq2see.core.errors import UserError
 
 WINDOW_SECONDS, HOP_SECONDS = 0.025, 0.01
-"""The length of a frame, and the usual time from one frame to the next."""
+"""The length of a frame, and the time from one frame to the next."""
 SUBSAMPLING = 4
 """Frames for each vector of the encoder, which begins with two convolutions of stride 2."""
 FLOOR = 1e-6
@@ -44,11 +44,11 @@ WARP_BOUNDARY = 0.3
 class LogMel:
     """Computes the log-mel features of recordings with this sampling rate."""
 
-    window_seconds = WINDOW_SECONDS
+    window_seconds, hop_seconds = WINDOW_SECONDS, HOP_SECONDS
 
-    def __init__(self, rate: int, bands: int, hop_seconds: float = HOP_SECONDS):
-        self.rate, self.bands, self.hop_seconds = rate, bands, hop_seconds
-        self.window_length, self.hop = round(WINDOW_SECONDS * rate), round(hop_seconds * rate)
+    def __init__(self, rate: int, bands: int):
+        self.rate, self.bands = rate, bands
+        self.window_length, self.hop = round(WINDOW_SECONDS * rate), round(HOP_SECONDS * rate)
         self.window = torch.hann_window(self.window_length)
         empty = np.flatnonzero(mel_bank(rate, bands, self.window_length).sum(0).numpy() == 0)
         if len(empty):

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveInt, model_validator
 
 from seq2see.core.settings import OpenKinds, Settings
-from seq2see.data.log_mel import HOP_SECONDS
 from seq2see.data.tokenizers.tokenizer import Characters, TokenizerSettings
 from seq2see.models.convolutional import DilatedCNNSettings, GatedCNNSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
@@ -33,8 +32,6 @@ class Sound(Settings):
     """Samples per second; recordings of other rates are resampled."""
     bands: int = Field(40, ge=8, le=256)
     """Mel bands of the spectrogram."""
-    hop_seconds: float = Field(HOP_SECONDS, ge=0.005, le=0.025)
-    """Time from one frame of the spectrogram to the next; speech needs 0.01, slower signals need fewer frames."""
     embedding: SoundEmbeddingSettings = SoundEmbeddingSettings()
     """How the spectrogram is embedded."""
 

@@ -9,7 +9,7 @@ from seq2see.data.generated.tones import ToneCorpus
 from seq2see.data.sound_augmentation import SoundAugmentation
 from seq2see.data.tokenizers.tokenizer import Characters
 from seq2see.models.convolutional import DilatedCNNSettings
-from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
+from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.sound_settings import CTCAttentionTarget, CTCTarget, Sound, SoundEmbeddingSettings, TransducerTarget
 from seq2see.models.transformer import TransformerSettings

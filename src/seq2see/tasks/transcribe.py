@@ -25,7 +25,7 @@ from seq2see.data.catalogue.mandarin_words import MandarinWords
 from seq2see.data.examples import Example, short_name
 from seq2see.data.generated.morse import MorseCorpus
 from seq2see.data.generated.tones import ToneCorpus
-from seq2see.data.log_mel import HOP_SECONDS, LogMel
+from seq2see.data.log_mel import LogMel
 from seq2see.data.pair_dataset import NO_EXAMPLE, BucketSampler, padded_width
 from seq2see.data.readers.data_report import DataReport
 from seq2see.data.readers.user_recordings import UserRecordings
@@ -124,11 +124,6 @@ class Transcribe(GenerativeTask):
         """The user's own recordings: a folder, or a list of files and texts."""
         return UserRecordings(paths=paths)
 
-    def with_data(self, recipe: Any, paths: tuple[str, ...]) -> Any:
-        """The recipe with the user's own recordings, and the usual time from frame to frame for speech."""
-        source = recipe.source.with_(hop_seconds=HOP_SECONDS)
-        return recipe.model_copy(update={"corpus": self.corpus(paths), "source": source})
-
     def read(self, recipe: Any) -> tuple[Splits, list[DataReport]]:
         """The splits of the corpus, and the data reports of user files."""
         splits, reports = recipe.corpus.recordings(recipe.source.sampling_rate)
@@ -143,7 +138,7 @@ class Transcribe(GenerativeTask):
     def dataset(self, recipe: Any, tokenizers: Tokenizers, examples: Sequence[Example]) -> RecordingDataset:
         """Log-mel features and token ids."""
         assert isinstance(examples, RecordingExamples)
-        features = LogMel(recipe.source.sampling_rate, recipe.source.bands, recipe.source.hop_seconds)
+        features = LogMel(recipe.source.sampling_rate, recipe.source.bands)
         return RecordingDataset(examples, features, tokenizers.target, recipe.augmentation, recipe.training.seed)
 
     def batches(self, recipe: Any, dataset: RecordingDataset, full: bool = False, capture: Capture = plain) -> BatchAt:

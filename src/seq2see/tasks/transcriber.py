@@ -67,7 +67,7 @@ class Transcriber(Model):
         sound: Any = stored.config.model.source
         assert isinstance(sound, Sound)
         self.rate = sound.sampling_rate
-        self.log_mel = LogMel(sound.sampling_rate, sound.bands, sound.hop_seconds)
+        self.log_mel = LogMel(sound.sampling_rate, sound.bands)
 
     def predict(
         self,
