@@ -61,6 +61,8 @@ ROWS: dict[str, Callable[[], Recipe]] = {
     **{f"fsdd-{speaker}": lambda speaker=speaker: fsdd(speaker) for speaker in FSDD_SPEAKERS},
     "audiomnist": audiomnist,
     "digit-strings": lambda: recipe("transcribe-digits"),
+    "digit-strings-gru": lambda: recipe("transcribe-digits-gru"),
+    "digit-strings-transformer": lambda: recipe("transcribe-digits-transformer"),
     "tones": lambda: recipe("transcribe-tones"),
     "mandarin-words": lambda: recipe("transcribe-mandarin"),
 }

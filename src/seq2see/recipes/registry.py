@@ -71,6 +71,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "transcribe-transducer": speech.transcribe_transducer,
     "transcribe-transducer-attention": speech.transcribe_transducer_attention,
     "transcribe-digits": speech.transcribe_digits,
+    "transcribe-digits-gru": speech.transcribe_digits_gru,
+    "transcribe-digits-transformer": speech.transcribe_digits_transformer,
     "transcribe-tones": speech.transcribe_tones,
     "transcribe-mandarin": speech.transcribe_mandarin,
     "tag": text_encoders.tag,

@@ -9,7 +9,7 @@ from seq2see.data.generated.tones import ToneCorpus
 from seq2see.data.sound_augmentation import SoundAugmentation
 from seq2see.data.tokenizers.tokenizer import Characters
 from seq2see.models.convolutional import DilatedCNNSettings
-from seq2see.models.recurrent import RecurrentDecoderSettings
+from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.sound_settings import CTCAttentionTarget, CTCTarget, Sound, SoundEmbeddingSettings, TransducerTarget
 from seq2see.models.transformer import TransformerSettings
@@ -81,23 +81,39 @@ def transcribe_digits() -> TranscribeRecipe:
     )
 
 
+def transcribe_digits_gru() -> TranscribeRecipe:
+    """The strings of spoken digits by a bidirectional GRU as the encoder."""
+    encoder = RecurrentEncoderSettings(width=128, depth=2, dropout=0.1)
+    return transcribe_digits().model_copy(update={"name": "transcribe-digits-gru", "encoder": encoder})
+
+
+def transcribe_digits_transformer() -> TranscribeRecipe:
+    """The strings of spoken digits by a Transformer as the encoder."""
+    encoder = TransformerSettings(width=128, depth=3, heads=4, dropout=0.1)
+    update = {"name": "transcribe-digits-transformer", "encoder": encoder}
+    changes = {"source.embedding.positions": "rotary", "training.learning_rate": 1e-3}
+    return transcribe_digits().model_copy(update=update).with_(**changes)
+
+
 def transcribe_tones() -> TranscribeRecipe:
     """Which tone? Generated Mandarin vowels in four tones by random voices, for toned pinyin; no download."""
     update = {"name": "transcribe-tones", "corpus": ToneCorpus(), "augmentation": None}
-    changes = {"source.bands": 64, "training.steps": 800, "training.evaluate_every": 200}
+    changes = {"source.bands": 64, "encoder.depth": 4, "training.steps": 800, "training.evaluate_every": 200}
     return transcribe_digits().model_copy(update=update).with_(**changes)
 
 
 def transcribe_mandarin() -> TranscribeRecipe:
-    """Spoken Mandarin words for toned pinyin by a Transformer with CTC; the test words are not trained on."""
+    """Spoken Mandarin words for toned pinyin by CTC; the test words are not trained on."""
     return TranscribeRecipe(
         name="transcribe-mandarin",
         corpus=MandarinWords(),
-        source=Sound(sampling_rate=16_000, bands=64, embedding=SoundEmbeddingSettings(positions="rotary")),
+        source=Sound(sampling_rate=16_000, bands=64),
         target=CTCTarget(),
-        encoder=TransformerSettings(width=144, depth=4, heads=4, dropout=0.1, activation="gelu"),
-        augmentation=SoundAugmentation(time_masks=2, frequency_masks=2, frequency_mask_bands=12, speed=0.1),
+        encoder=DilatedCNNSettings(width=192, dropout=0.3),
+        augmentation=SoundAugmentation(
+            time_masks=2, frequency_masks=2, frequency_mask_bands=12, speed=0.1, tract=0.1, noise_db=10.0
+        ),
         training=Training(
-            steps=6000, learning_rate=1e-3, batch_tokens=6000, evaluate_every=1000, schedule=Cosine(warmup=300)
+            steps=4000, learning_rate=3e-3, batch_tokens=6000, evaluate_every=1000, schedule=Cosine(warmup=100)
         ),
     )
