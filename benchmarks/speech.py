@@ -5,13 +5,16 @@ python benchmarks/speech.py collect FOLDER                   all rows into resul
 
 Each row is a file, and an existing one is not measured again. Test speakers are never trained on, and intervals
 resample speakers. The rows of FSDD are one for each speaker that is left out. PocketSphinx (`pip install pocketsphinx`)
-with a grammar of the ten digits is a peer of the digit rows, if it is installed.
+with a grammar of the ten digits is a peer of the digit rows, if it is installed. Of strings of digits the latency is
+measured, too: they are fed to a live transcript in chunks of 0.2 s, and what is stored is the time of the computation
+for a chunk, and that from the end of the sound to the end of the transcript.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -25,7 +28,9 @@ from seq2see.data.recordings import RecordingExamples, to_int16
 from seq2see.data.resampling import resample
 from seq2see.recipes.registry import recipe
 from seq2see.runs.evaluate import evaluate
+from seq2see.runs.load import load
 from seq2see.runs.train import NullListener, train_recipe
+from seq2see.tasks.live_transcript import LiveTranscript
 from seq2see.tasks.model_folder import Recipe
 from seq2see.tasks.speech_scores import score_recordings
 from seq2see.tasks.task import task_of
@@ -35,6 +40,8 @@ COMMAND = "python benchmarks/speech.py"
 FSDD_SPEAKERS = ("george", "jackson", "lucas", "nicolas", "yweweler")
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 POCKETSPHINX_RATE = 16_000
+LIVE_RECORDINGS, CHUNK_SECONDS = 100, 0.2
+"""The number of recordings whose latency is measured, and the length of the chunks."""
 
 
 def fsdd(speaker: str) -> Recipe:
@@ -79,8 +86,35 @@ def measure(name: str, made: Recipe, out: Path) -> dict[str, Any]:
         splits, _ = task_of(made).read(made)
         scores["PocketSphinx"] = pocketsphinx_scores(splits["test"])  # type: ignore[arg-type]
     row = {"name": name, "seconds": round(seconds, 1), "scores": scores, "environment": describe_machine()}
+    if name == "digit-strings":
+        row["latency"] = latency(out / "runs" / name)
     write_json(out / f"{name}.json", row)
     return row
+
+
+def latency(run: Path) -> dict[str, float]:
+    """Milliseconds of computation for a chunk, and after the end of the sound: the median and the 95th percentile."""
+    model: Any = load(run)
+    made: Any = recipe("transcribe-digits")
+    recordings: Any = task_of(made).read(made)[0]["test"]
+    size = round(CHUNK_SECONDS * recordings.rate)
+    chunks, ends = [], []
+    for index in range(min(LIVE_RECORDINGS, len(recordings))):
+        samples, live = recordings.samples[index], LiveTranscript(model)
+        for start in range(0, len(samples), size):
+            chunks.append(_milliseconds(lambda live=live, part=samples[start : start + size]: live.feed(part)))
+        ends.append(_milliseconds(live.finish))
+    return {
+        f"{name}, {shown}": round(statistics.quantiles(times, n=100)[percentile - 1], 1)
+        for name, times in (("chunk", chunks), ("end", ends))
+        for shown, percentile in (("median", 50), ("95 %", 95))
+    }
+
+
+def _milliseconds(call: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    call()
+    return 1000 * (time.perf_counter() - began)
 
 
 def pocketsphinx_scores(examples: RecordingExamples) -> dict[str, Any]:
@@ -118,10 +152,13 @@ def collect(folder: Path, results: Path) -> None:
                     "low": round(interval["low"], 2),
                     "high": round(interval["high"], 2),
                     "speakers": interval["groups"],
+                    **({"seconds of training": row["seconds"]} if system == "seq2see" else {}),
                 }
             )
     environment = rows[0]["environment"] if rows else {}
-    write_json(results, {"command": COMMAND, "environment": environment, "rows": table})
+    live = [{"name": row["name"], **row["latency"]} for row in rows if "latency" in row]
+    tables = {"errors": {"rows": table}, "latency": {"rows": live}}
+    write_json(results, {"command": COMMAND, "environment": environment, "tables": tables})
     print(f"{results}: {len(table)} rows")
 
 

@@ -32,9 +32,18 @@ def test_a_row_is_trained_scored_and_not_measured_again(speech, tmp_path, capsys
     assert "measured already" in capsys.readouterr().out
     (tmp_path / "results.json").unlink(missing_ok=True)
     speech.main(["collect", str(tmp_path)])
-    (row,) = json.loads(speech.RESULTS.read_text(encoding="utf-8"))["rows"]
+    (row,) = json.loads(speech.RESULTS.read_text(encoding="utf-8"))["tables"]["errors"]["rows"]
     assert (row["row"], row["system"], row["speakers"]) == ("morse", "seq2see", 8)
     assert row["low"] <= row["character error %"] <= row["high"]
+
+
+def test_the_latency_of_a_live_transcript_is_measured(speech, monkeypatch, tmp_path):
+    made = speech.ROWS["morse"]()
+    run = speech.train_recipe(made, tmp_path / "live", speech.NullListener())
+    monkeypatch.setattr(speech, "recipe", lambda name: made)
+    times = speech.latency(run)
+    assert list(times) == ["chunk, median", "chunk, 95 %", "end, median", "end, 95 %"]
+    assert 0 < times["chunk, median"] <= times["chunk, 95 %"]
 
 
 def test_every_row_has_a_recipe(monkeypatch):
