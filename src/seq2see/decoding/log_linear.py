@@ -1,7 +1,7 @@
 """Models that decode together by a weighted sum of their log-probabilities: a product of experts.
 
-score(y) = Σ_k w_k log p_k(y). With a decoder (weight 0.7) and CTC (0.3) this is joint decoding (Watanabe et al. 2017,
-eq. 37), and with a language model it is shallow fusion (Gulcehre et al. 2015, eq. 6). Compare `ensemble.py`, which
+score(y) = Σ_k w_k log p_k(y). With a decoder (weight 0.7) and CTC (0.3) this is joint decoding (Watanabe et al. 2017),
+and with a language model it is shallow fusion (Gulcehre et al. 2015). Compare `ensemble.py`, which
 averages the probabilities of models of one kind: there a token is probable if one model gives it a high probability;
 here it is improbable if one model gives it a low probability.
 """

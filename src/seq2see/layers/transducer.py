@@ -16,7 +16,7 @@ from seq2see.layers.ctc import BLANK, IMPOSSIBLE
 
 
 class TransducerLoss(nn.Module):
-    """-log p(labels | frames) of each row: the sum over all paths, in log space (Graves 2012, eq. 16 to 18).
+    """-log p(labels | frames) of each row: the sum over all paths, in log space (Graves 2012, eq. 16 and 17).
 
     alpha(t, u) = alpha(t - 1, u) blank(t - 1, u) + alpha(t, u - 1) label(t, u - 1). All states with the same t + u
     depend only on those with t + u - 1, so the recursion computes one anti-diagonal of the lattice after the other.

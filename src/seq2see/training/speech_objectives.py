@@ -65,7 +65,7 @@ class TransducerLikelihood(Settings):
 
 
 class CTCAttention(Settings):
-    """λ · CTC + (1 - λ) · cross-entropy of the decoder (Watanabe et al. 2017, eq. 32); λ is part of the head."""
+    """λ · CTC + (1 - λ) · cross-entropy of the decoder (Watanabe et al. 2017); λ is part of the head."""
 
     kind: Literal["ctc-attention"] = "ctc-attention"
     copies: ClassVar[int] = 1

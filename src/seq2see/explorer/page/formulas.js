@@ -176,7 +176,7 @@ export const FORMULAS = {
     "p(y | x) = ∑_{π → y} ∏_i p(π_i | f_t, g_u) , g_u = decoder(y_1 … y_u, M)",
     "Prabhavalkar et al. 2017, section 2.3",
   ],
-  JointNetwork: ["logits_{tu} = W tanh(A f_t + B g_u + c) + b", "Graves, Mohamed & Hinton 2013, eq. 15"],
+  JointNetwork: ["logits_{tu} = W tanh(A f_t + B g_u + c) + b", "Graves, Mohamed & Hinton 2013, section 3.2"],
   TransducerLoss: [
     "α_{t, u} = α_{t-1, u} blank_{t-1, u} + α_{t, u-1} label_{t, u-1} ;; loss = − log(α_{T, U} blank_{T, U})",
     "Graves 2012, eqs. 16-18",
