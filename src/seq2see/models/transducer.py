@@ -29,7 +29,7 @@ class TransducerHidden(Sequences):
 
 
 class JointNetwork(nn.Module):
-    """logits(t, u) = W tanh(A f_t + B g_u), of frame f_t and prediction g_u (Graves, Mohamed & Hinton 2013, section 3.2)."""
+    """logits(t, u) = W tanh(A f_t + B g_u), of frame f_t and prediction g_u (Graves et al. 2013, section 3.2)."""
 
     def __init__(self, frame_width: int, prediction_width: int, width: int, tokens: int):
         super().__init__()
