@@ -143,7 +143,7 @@ def collect(folder: Path, results: Path) -> None:
     for row in rows:
         for system, scores in row["scores"].items():
             rates = {f"{unit} error %": scores[f"{unit}_error_rate"]["value"] for unit in ("character", "word")}
-            interval = scores["character_error_rate"]
+            interval, tones = scores["character_error_rate"], scores.get("tones")
             table.append(
                 {
                     "row": row["name"],
@@ -151,7 +151,8 @@ def collect(folder: Path, results: Path) -> None:
                     **{name: round(value, 2) for name, value in rates.items()},
                     "low": round(interval["low"], 2),
                     "high": round(interval["high"], 2),
-                    "speakers": interval["groups"],
+                    **({"wrong in the tone alone %": round(tones["tone_error_rate"], 2)} if tones else {}),
+                    "groups resampled": interval["groups"],
                     **({"seconds of training": row["seconds"]} if system == "seq2see" else {}),
                 }
             )

@@ -33,7 +33,7 @@ def test_a_row_is_trained_scored_and_not_measured_again(speech, tmp_path, capsys
     (tmp_path / "results.json").unlink(missing_ok=True)
     speech.main(["collect", str(tmp_path)])
     (row,) = json.loads(speech.RESULTS.read_text(encoding="utf-8"))["tables"]["errors"]["rows"]
-    assert (row["row"], row["system"], row["speakers"]) == ("morse", "seq2see", 8)
+    assert (row["row"], row["system"], row["groups resampled"]) == ("morse", "seq2see", 8)
     assert row["low"] <= row["character error %"] <= row["high"]
 
 
