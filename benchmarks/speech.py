@@ -44,15 +44,18 @@ LIVE_RECORDINGS, CHUNK_SECONDS = 100, 0.2
 """The number of recordings whose latency is measured, and the length of the chunks."""
 
 
+SINGLE: dict[str, Any] = {"corpus.max_digits": 1, "training.steps": 1000}
+"""Single digits."""
+
+
 def fsdd(speaker: str) -> Recipe:
     """Single digits of FSDD; one speaker is the test, the others and AudioMNIST are trained on."""
-    changes: dict[str, Any] = {"corpus.max_digits": 1, "corpus.test_speakers": (f"fsdd/{speaker}",)}
-    return recipe("transcribe-digits").with_(**changes)
+    return recipe("transcribe-digits").with_(**SINGLE, **{"corpus.test_speakers": (f"fsdd/{speaker}",)})
 
 
 def audiomnist() -> Recipe:
     """Single digits of AudioMNIST; the test speakers are not trained on."""
-    return recipe("transcribe-digits").with_(**{"corpus.corpora": ("audiomnist",), "corpus.max_digits": 1})
+    return recipe("transcribe-digits").with_(**SINGLE, **{"corpus.corpora": ("audiomnist",)})
 
 
 LONGER: dict[str, Any] = {"corpus.size": 30_000, "training.steps": 7000, "training.evaluate_every": 1000}

@@ -76,7 +76,7 @@ def transcribe_digits() -> TranscribeRecipe:
             time_masks=2, time_mask_seconds=0.1, frequency_masks=2, speed=0.15, tract=0.15, noise_db=5.0
         ),
         training=Training(
-            steps=3000, learning_rate=3e-3, batch_tokens=4000, evaluate_every=500, schedule=Cosine(warmup=100)
+            steps=1500, learning_rate=3e-3, batch_tokens=4000, evaluate_every=500, schedule=Cosine(warmup=100)
         ),
     )
 
