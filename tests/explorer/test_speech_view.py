@@ -211,7 +211,7 @@ class TestLive:
 def test_without_test_recordings_the_view_shows_a_tone():
     opened = Workspace({"r1": opened_run("r1", "ctc", sound_model("ctc"))})
     found = poster(opened)("speech/transcript")
-    assert (found["count"], found["seconds"]) == (0, 1)
+    assert (found["count"], found["seconds"], found["name"]) == (0, 1, "440 Hz")  # and not "Your recording"
 
 
 def test_bodies_are_limited():

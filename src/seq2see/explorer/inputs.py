@@ -152,7 +152,7 @@ def recording_of(run: OpenRun, number: int, file: str = "") -> Recording:
         return Recording(samples_of(run, file))
     examples = test_recordings(run)
     if not examples:
-        return Recording(run.task.example_input(run.settings))
+        return Recording(run.task.example_input(run.settings), "440 Hz")
     if number >= len(examples):
         message = f"There are {len(examples):,} test recordings, and no recording {number:,}."
         raise UserError(message, hint="Choose a smaller number, or upload a recording.")

@@ -6,7 +6,7 @@ export const strings = {
     hint: "Point at a letter: all rows show this moment. At which time, and with which probability, is it recognized?",
     help_text:
       "A recording is a wave: sampled air pressure. The log-mel spectrogram shows its power in bands of frequencies, one column " +
-      "every 10 ms by default, and is the input of the model. The encoder turns every four columns into one vector. With CTC each vector " +
+      "every 10 ms, and is the input of the model. The encoder turns every four columns into one vector. With CTC each vector " +
       "has a probability for every token and for the blank (dashed), which means “no new letter”: letters are short spikes, " +
       "and the blank fills the rest. A decoder with attention writes letter by letter instead; its weights show where in the sound each " +
       "letter comes from. Colored boxes are the letters at their times. The play button plays the recording that the model receives.",
@@ -52,7 +52,7 @@ export const strings = {
     title: "语音",
     hint: "指向一个字母：所有行都显示这一时刻。模型在什么时刻识别出字母，概率是多少？",
     help_text:
-      "录音是一条波形：采样得到的声压。对数梅尔谱显示各个频带的能量，默认每 10 毫秒一列，它就是模型的输入。编码器把每四列变成一个向量。" +
+      "录音是一条波形：采样得到的声压。对数梅尔谱显示各个频带的能量，每 10 毫秒一列，它就是模型的输入。编码器把每四列变成一个向量。" +
       "用 CTC 时，每个向量对每个词元和空白（虚线）各有一个概率，空白表示“没有新字母”：字母是空白之间的短尖峰。" +
       "带注意力的解码器则逐个写出字母，注意力权重显示每个字母来自声音的哪一段。彩色方框是各个字母的时间。“播放”播放的就是模型收到的录音。",
     figure: "语音",
