@@ -116,12 +116,30 @@ def test_unknown_characters_are_named():
     assert data.warnings() == ["50.0% of the tokens of the texts are unknown."]
 
 
-def test_the_fingerprint_depends_on_sounds_texts_and_bands():
+def test_the_fingerprint_depends_on_sounds_texts_and_the_settings_of_the_features(monkeypatch):
     data = dataset()
+    slower = LogMel(RATE, 40)
+    slower.hop = 81
     others = [
+        RecordingDataset(data.examples, LogMel(RATE + 40, 40), data.tokenizer),
+        RecordingDataset(data.examples, slower, data.tokenizer),
         RecordingDataset(data.examples, LogMel(RATE, 20), data.tokenizer),
         RecordingDataset(data.examples[:3], LOG_MEL, data.tokenizer),
         RecordingDataset(data.examples, LOG_MEL, train_tokenizer(Characters(), ["ba "])),
     ]
-    assert len({data.fingerprint, *(each.fingerprint for each in others)}) == 4
-    assert data.fingerprint == dataset().fingerprint
+    first = data.fingerprint
+    assert len({first, *(each.fingerprint for each in others)}) == 6
+    assert dataset().fingerprint == first
+    monkeypatch.setattr("seq2see.data.log_mel.FLOOR", 1e-5)
+    assert dataset().fingerprint != first
+
+
+def test_masks_alone_need_the_features_of_a_recording_once(monkeypatch):
+    computed = []
+    monkeypatch.setattr(LogMel, "features", lambda self, samples, warp=1.0: computed.append(warp) or torch.ones(11, 40))
+    masks, speed = dataset(SoundAugmentation(time_masks=2)), dataset(SoundAugmentation(speed=0.1))
+    for data, times in ((masks, 2), (speed, 2 * 3)):
+        computed.clear()
+        for epoch in range(3):
+            data.batch(np.array([0, 2]), epoch=epoch)
+        assert len(computed) == times
