@@ -189,6 +189,8 @@ def test_the_verb_transcribe_prints_files_folders_times_and_json(run: RunFolder,
     assert shown["text"] == text
     assert command(["predict", str(run.path), str(first)]) == 0
     assert capsys.readouterr().out.rstrip("\n") == text
+    assert command(["transcribe", str(run.path), str(first), "--rate", "8000"]) == 2
+    assert "--rate is for a pipe" in capsys.readouterr().err
     assert command(["transcribe", str(run.path), str(tmp_path / "missing.wav")]) == 2
     assert "missing.wav" in capsys.readouterr().err
 
@@ -212,6 +214,10 @@ def test_from_a_pipe_letters_are_committed_as_they_come(run: RunFolder, capsys, 
     else:
         assert code == 0
         assert capsys.readouterr().out.endswith("\n")
+    for rate in ("-1", "0", "3999", "384001"):
+        assert command(["transcribe", str(run.path), "-", "--rate", rate]) == 2
+        if code == 0:
+            assert f"Sound with {int(rate):,} samples per second is not supported" in capsys.readouterr().err
     for option in (["--times"], ["--json"], ["--set", "decoding.num_beams=2"]):
         assert command(["transcribe", str(run.path), "-", *option]) == 2
         assert "have no effect on a pipe" in capsys.readouterr().err
