@@ -131,6 +131,17 @@ def test_a_saved_conversation_is_a_file_to_train_on(runs: dict[str, RunFolder], 
     assert "1 dialogues read = 1 kept" in capsys.readouterr().out
 
 
+def test_a_file_that_cannot_be_written_does_not_end_the_conversation(runs, tmp_path: Path, capsys, monkeypatch):
+    missing = tmp_path / "none" / "saved.jsonl"
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"hello\n/save {missing}\n/save\nwhat color is snow?\n"))
+    assert command(["chat", str(runs["chat"].path)]) == 0
+    output = capsys.readouterr()
+    assert output.out.splitlines() == ["hi there.", "snow is white."]
+    error, no_name = output.err.splitlines()
+    assert error.endswith("saved.jsonl: The dialogue cannot be written (No such file or directory). Write /save FILE.")
+    assert "no file name" in no_name
+
+
 def test_each_reply_processes_only_the_new_tokens(runs: dict[str, RunFolder]):
     model = open_chat(str(runs["chat"].path))
     conversation, tokenizer = model.conversation(), model.tokenizers.target
