@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.data.log_mel import LogMel
-from seq2see.data.readers.sound_files import decode_sound
+from seq2see.data.readers.sound_files import DecodedSound, decode_sound
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.decoding.ctc import TimedToken
 from seq2see.decoding.log_linear import OtherVocabulary
@@ -60,7 +60,7 @@ class EncodedSound:
 
 
 class Transcriber(Model):
-    """A trained speech recognizer. Recordings are file names, or samples at the rate of the model."""
+    """A trained speech recognizer. Recordings are file names, decoded files, or samples at the rate of the model."""
 
     def __init__(self, stored: StoredModel, engine: Any, task: Any):
         super().__init__(stored, engine, task)
@@ -106,13 +106,14 @@ class Transcriber(Model):
         return output_of(self.module, OtherVocabulary(other.module, other.tokenizers.target, self.tokenizers.target))
 
     def encode_sound(self, sound: Any) -> EncodedSound:
-        """The features of a recording: a file name, or samples."""
-        warnings: tuple[str, ...] = ()
+        """The features of a recording: a file name, a decoded file, or samples."""
+        name, warnings = "", tuple[str, ...]()
         if isinstance(sound, str | Path):
-            decoded = decode_sound(sound, self.rate)
-            name, samples, warnings = str(sound), decoded.samples, decoded.messages
+            name, sound = str(sound), decode_sound(sound, self.rate)
+        if isinstance(sound, DecodedSound):
+            samples, warnings = sound.samples, sound.messages
         else:
-            name, samples = "", np.asarray(sound, np.float32)
+            samples = np.asarray(sound, np.float32)
             if samples.ndim != 1:
                 raise UserError(f"These samples have the shape {samples.shape}.", hint="Give one channel.")
         try:
@@ -151,10 +152,13 @@ class Transcriber(Model):
         return tuple(Letter(*row[:1], *row[1], row[2]) for row in zip(names, seconds, probabilities, strict=True))
 
     def seconds(self, token: TimedToken, frames: int) -> tuple[float, float]:
-        """Start and end of a token in seconds; each vector covers the time half a step before and after its middle."""
+        """Start and end of a token in seconds, within the frames.
+
+        Each vector covers the time half a step before and after its middle.
+        """
         half = FRAMES_PER_VECTOR // 2 * self.log_mel.hop_seconds
         first, last = (self.log_mel.frame_time(FRAMES_PER_VECTOR * index) for index in (token.start, token.end - 1))
-        end = self.log_mel.frame_time(frames) + half
+        end = self.log_mel.frame_time(frames - 1) + self.log_mel.window_seconds / 2
         return max(0.0, first - half), min(last + half, end)
 
     def timed_tokens(self, samples: NDArray[np.float32]) -> list[tuple[int, float, float]]:
