@@ -192,3 +192,19 @@ def test_a_history_on_one_line_is_read_back():
     messages = [Message("system", "x"), Message("user", "a b"), Message("assistant", "c"), Message("user", "d")]
     assert parse_history(history_text(messages)) == messages
     assert parse_history("a <b> user> c") == [Message("user", "a <b> user> c")]
+
+
+def test_a_row_uses_all_of_its_tokens_and_no_more():
+    """A user's message of n letters has n + 2 tokens, a reply as well; <bos> is before them."""
+    tokenizer, template = tokenizer_of("characters"), RoleTemplate()
+    full = Dialogue.of([Message("user", "a" * 3), Message("assistant", "b" * 6)])  # 1 + 5 + 8 ids are 13 inputs
+    (row,) = DialogueDataset([full], tokenizer, template, 13).rows
+    assert len(row.ids) == 14
+    assert len(DialogueDataset([full], tokenizer, template, 12)) == 1  # the message becomes the context of its reply
+    sizes = [3, 1, 17, 2, 1, 13, 5, 1, 2, 11, 1, 1, 7, 3]
+    long = [Message(role, "a" * size) for size, role in zip(sizes, ("user", "assistant") * 7, strict=True)]
+    for max_tokens in range(19, 60):
+        dataset = DialogueDataset([Dialogue.of(long)], tokenizer, template, max_tokens)
+        assert dataset.lengths.max() <= max_tokens
+        assert not dataset.truncated
+        assert sum(sum(row.label_mask) for row in dataset.rows) == sum(size + 1 for size in sizes[1::2])
