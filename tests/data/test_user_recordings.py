@@ -264,6 +264,6 @@ def test_recordings_without_a_speaker_count_for_themselves(tmp_path):
     (tmp_path / "list.csv").write_text(as_csv(table), encoding="utf-8")
     splits, [report] = UserRecordings(paths=(str(tmp_path / "list.csv"),)).recordings(RATE)
     assert totals(report) == (COUNT, COUNT, 0, 0)
-    assert report.details[-1] == "speakers: 5, and 4 recordings without one, each of which counts for itself"
+    assert report.details[-1] == "speakers: 5; 4 recordings have none, and each counts for itself"
     speakers = Counter(speaker for each in splits.values() for speaker in each.speakers)
     assert speakers == {"": 4, **{f"speaker {number}": 4 for number in range(5)}}

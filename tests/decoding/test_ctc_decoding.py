@@ -148,8 +148,9 @@ def test_the_sums_of_a_prefix_move_with_its_row():
 
 def test_an_alignment_does_not_begin_again_after_its_end():
     """The label a occurs twice in the sound; only the longer part can be the text "a"."""
-    (found,) = align(one_hot([A, BLANK, BLANK, A, A]), [A])
-    assert (found.start, found.end) == (3, 5)
+    for path, frames in (([A, BLANK, BLANK, A, A], (3, 5)), ([A, A, A, BLANK, BLANK, A], (0, 3))):
+        (found,) = align(one_hot(path), [A])
+        assert (found.start, found.end) == frames
 
 
 def test_the_probability_of_an_aligned_label_is_the_highest_of_its_frames():

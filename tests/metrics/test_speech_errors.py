@@ -82,7 +82,7 @@ def test_recordings_without_a_speaker_are_resampled_each_by_itself():
 
 
 def test_the_interval_is_that_of_a_binomial_distribution_and_of_whole_samples():
-    """400 recordings, a half of them wrong: 50 ± 1.96 · 2.5. Two recordings: the one with the error may be drawn twice."""
+    """400 recordings, a half of them wrong: 50 ± 1.96 · 2.5. Of two recordings, one may be drawn twice."""
     rate = error_rate([(number % 2, 1) for number in range(400)])
     assert (rate.low, rate.high) == pytest.approx((45.1, 54.9), abs=0.5)
     assert error_rate([(0, 9), (1, 1)]).high == 100

@@ -237,7 +237,7 @@ class ScannedRecordings:
         yield f"texts: {len(set(texts)):,} different, of {len(characters):,} characters: {shown}"
         speakers = Counter(speaker for each in self.splits.values() for speaker in each.examples.speakers)
         if unknown := speakers.pop("", 0):
-            yield f"speakers: {len(speakers):,}, and {unknown:,} recordings without one, each of which counts for itself"
+            yield f"speakers: {len(speakers):,}; {unknown:,} recordings have none, and each counts for itself"
         elif speakers:
             yield f"speakers: {len(speakers):,}"
 
