@@ -16,7 +16,6 @@ from tiny_workspace import Client, make_app, opened_run
 
 from seq2see.core.errors import UserError
 from seq2see.data.readers.sound_files import read_sound
-from seq2see.decoding.ctc import TimedToken
 from seq2see.explorer.describe import describe_run
 from seq2see.explorer.offline import VIEW_RECORDERS, ResponseRecorder
 from seq2see.explorer.routes import ROUTES
@@ -228,11 +227,3 @@ def test_the_warnings_of_an_uploaded_file_are_shown():
     assert post("predict", sounds=[file]).predictions[0].warnings == [warning]
     assert post("speech/transcript", sound=wav_base64("ab"))["warnings"] == []
     assert post("speech/transcript", number=1)["warnings"] == []
-
-
-def test_a_vector_has_the_time_around_its_middle_and_none_is_after_the_last_frame():
-    """At 4,000 Hz a frame has 25 ms, one every 10 ms; vector n is around the frame 4 n."""
-    model = sound_model("ctc")
-    assert model.seconds(TimedToken(5, 2, 4, 0.0), frames=16) == pytest.approx((0.0725, 0.1525))
-    assert model.seconds(TimedToken(5, 0, 1, 0.0), frames=16) == pytest.approx((0.0, 0.0325))
-    assert model.seconds(TimedToken(5, 2, 4, 0.0), frames=13) == pytest.approx((0.0725, 0.12 + 0.025))

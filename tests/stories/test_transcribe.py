@@ -29,7 +29,7 @@ from seq2see.runs.train import NullListener, train_recipe
 from seq2see.tasks.live_transcript import LiveTranscript
 from seq2see.tasks.model_folder import Recipe
 from seq2see.tasks.speech_figures import recording_data
-from seq2see.tasks.transcriber import Transcriber
+from seq2see.tasks.transcriber import Transcriber, batches_of
 
 OUTPUTS = (
     "transcribe", "transcribe-attention", "transcribe-joint", "transcribe-transducer", "transcribe-transducer-attention"
@@ -139,6 +139,10 @@ def test_beam_search_has_several_outputs_best_first(run: RunFolder):
 def test_the_probability_of_a_text_is_below_one(run: RunFolder):
     model = seq2see.load(run.path)
     assert model.score(keyed(), "et") < 0
+    sound = keyed(0.205)  # 19 frames, 5 vectors
+    needs_vectors = run.recipe().target.kind.startswith("ctc")
+    for text, possible in (("etete", True), ("etetet", False), ("ete", True), ("eee", True), ("eeee", False)):
+        assert -np.inf < model.score(sound, text) < 0 if possible or not needs_vectors else model.score(sound, text) == -np.inf
 
 
 def test_the_report_shows_rates_recordings_and_the_worst_transcripts(run: RunFolder):
@@ -248,6 +252,19 @@ def test_live_letters_are_committed_once_and_in_order():
     pieces.append(live.finish())
     assert "".join(pieces) == live.text == "".join(map(str, range(20)))
     assert len(live.window) <= 800
+
+
+def test_live_sound_may_be_integers_and_too_little_of_it_has_no_text():
+    live = LiveTranscript(Ruler())  # type: ignore[arg-type]
+    assert live.finish() == live.feed(np.array([16384, -32768], np.int16)) == live.finish() == ""
+    assert live.window.tolist() == [0.5, -1.0]
+
+
+def test_the_frames_of_a_batch_are_counted_with_their_padding():
+    """At most 16,000 frames: three rows of 5,334 are too many, as are three of 8,000."""
+    assert list(batches_of([3, 8000, 7999, 5333, 5334])) == [[0, 3], [4, 2], [1]]
+    assert list(batches_of([8000, 8000])) == [[0, 1]]
+    assert list(batches_of([])) == []
 
 
 def test_recordings_too_short_for_their_text_are_refused_by_name(tmp_path: Path):

@@ -19,6 +19,7 @@ from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.decoding.ctc import TimedToken
 from seq2see.decoding.log_linear import OtherVocabulary
 from seq2see.decoding.speech_settings import SpeechDecoding
+from seq2see.layers.ctc import frames_needed
 from seq2see.models.sound_embedding import FRAMES_PER_VECTOR, vectors_of
 from seq2see.models.sound_settings import Sound
 from seq2see.tasks.model import Model, NamedBatch, Output, Prediction, ScoredText, TextAttention, trace_batch
@@ -116,10 +117,7 @@ class Transcriber(Model):
             samples = np.asarray(sound, np.float32)
             if samples.ndim != 1:
                 raise UserError(f"These samples have the shape {samples.shape}.", hint="Give one channel.")
-        try:
-            features = self.log_mel.features(samples)
-        except UserError as error:
-            raise UserError(error.message, location=error.location or name, hint=error.hint) from None
+        features = self.log_mel.features(samples)
         seconds = len(samples) / self.rate
         if seconds > LONG_SECONDS:
             warnings += (f"the recording has {seconds:.0f} s, much more than training recordings: cut it at pauses",)
@@ -182,9 +180,13 @@ class Transcriber(Model):
 
     @torch.inference_mode()
     def score(self, source: Any, target: str) -> float:
-        """The log-probability of a given transcript."""
-        batch = self._sound_batch(self.encode_sound(source), target)
-        loss = self.output().objective.loss(self.module.hidden(batch), self.module.head, batch.labels)  # type: ignore
+        """The log-probability of a given transcript; for CTC, minus infinity if it needs more vectors than there are."""
+        inputs, objective = self.encode_sound(source), self.output().objective
+        needed = frames_needed(self.tokenizers.target.encode(target))
+        if objective.kind.startswith("ctc") and needed > vectors_of(len(inputs.features)):
+            return -np.inf  # in training, the loss of such a text is 0
+        batch = self._sound_batch(inputs, target)
+        loss = objective.loss(self.module.hidden(batch), self.module.head, batch.labels)  # type: ignore
         return -float(loss)
 
     def stream(self, text: Any, *, seed: int = 0, **settings: Any) -> Iterator[str]:
