@@ -1,4 +1,4 @@
-"""Speech recognizers in Python: times, warnings, and the scores of their outputs, of tiny models with random weights."""
+"""Speech recognizers in Python: times, warnings, and scores, of tiny models with random weights."""
 
 from __future__ import annotations
 

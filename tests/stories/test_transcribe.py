@@ -146,7 +146,11 @@ def test_the_probability_of_a_text_is_below_one(run: RunFolder):
     sound = keyed(0.205)  # 19 frames, 5 vectors
     needs_vectors = run.recipe().target.kind.startswith("ctc")
     for text, possible in (("etete", True), ("etetet", False), ("ete", True), ("eee", True), ("eeee", False)):
-        assert -np.inf < model.score(sound, text) < 0 if possible or not needs_vectors else model.score(sound, text) == -np.inf
+        assert (
+            -np.inf < model.score(sound, text) < 0
+            if possible or not needs_vectors
+            else model.score(sound, text) == -np.inf
+        )
 
 
 def test_the_report_shows_rates_recordings_and_the_worst_transcripts(run: RunFolder):

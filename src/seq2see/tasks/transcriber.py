@@ -180,7 +180,7 @@ class Transcriber(Model):
 
     @torch.inference_mode()
     def score(self, source: Any, target: str) -> float:
-        """The log-probability of a given transcript; for CTC, minus infinity if it needs more vectors than there are."""
+        """The log-probability of a given transcript; minus infinity if CTC needs more vectors for it."""
         inputs, objective = self.encode_sound(source), self.output().objective
         needed = frames_needed(self.tokenizers.target.encode(target))
         if objective.kind.startswith("ctc") and needed > vectors_of(len(inputs.features)):
