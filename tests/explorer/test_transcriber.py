@@ -37,7 +37,7 @@ def test_a_long_recording_has_a_warning_and_several_channels_are_refused():
         model(minute[:4000].reshape(2, 2000))
 
 
-@torch.inference_mode()
+@torch.no_grad()
 @pytest.mark.parametrize("weight", [0.0, 0.2, 0.7])
 def test_the_score_of_joint_decoding_is_the_weighted_sum_of_both_models(weight):
     model = sound_model("joint")
@@ -52,7 +52,7 @@ def test_the_score_of_joint_decoding_is_the_weighted_sum_of_both_models(weight):
     assert best.log_probability == pytest.approx(float(expected), abs=1e-3)
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def test_the_score_of_a_best_path_is_the_sum_over_its_frames_and_its_tokens_have_their_own():
     model = sound_model("ctc")
     best, scores = model(SOUND, num_beams=1).outputs[0], model.frame_scores(SOUND)
