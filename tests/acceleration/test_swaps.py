@@ -197,3 +197,9 @@ def test_a_description_has_a_row_for_each_kind_of_layer_and_leaves_the_model_pla
     assert "Muon in float32" not in rows
     assert not fast_modules(plain)
     assert not any(row.name in parts_for(GPU) for row in describe(plain, PREDICTION))
+
+
+def test_restoring_leaves_the_attributes_of_other_modules_alone():
+    module = nn.Linear(3, 5)
+    module.after = 7
+    assert restore(module).after == 7

@@ -17,7 +17,7 @@ from seq2see.data.chat_templates import (
     special_id,
 )
 from seq2see.data.dialogue import Dialogue, Message, history_text, parse_history
-from seq2see.data.dialogue_dataset import DialogueDataset
+from seq2see.data.dialogue_dataset import DialogueDataset, encoded_rows
 from seq2see.data.tokenizers.tokenizer import (
     BOS,
     BPE,
@@ -179,6 +179,14 @@ def test_a_message_longer_than_a_row_is_cut_and_named():
     assert dataset.lengths.max() <= 16
 
 
+def test_a_long_history_loses_its_beginning_and_a_long_reply_its_end():
+    rows = [[11, 12, 13, 14, 15], [16, 17]]
+    assert encoded_rows(rows, 3, keep_end=True).ids.tolist() == [13, 14, 15, EOS, 16, 17, EOS]
+    cut = encoded_rows(rows, 3)
+    assert cut.ids.tolist() == [11, 12, 13, EOS, 16, 17, EOS]
+    assert (cut.starts.tolist(), cut.truncated.tolist()) == ([0, 4, 7], [0])
+
+
 def test_roles_as_text_end_a_reply_with_eos():
     tokenizer, template = tokenizer_of("characters"), PlainTemplate()
     messages = [Message("user", "hi"), Message("assistant", "it")]
@@ -188,7 +196,32 @@ def test_roles_as_text_end_a_reply_with_eos():
     assert encode_parts(tokenizer, template.reply_header()) == last.ids[: -len(" it") - 2]
 
 
+@pytest.mark.parametrize("template", [RoleTemplate(), PlainTemplate()], ids=["roles", "plain"])
+def test_header_text_and_end_of_a_generated_reply_are_those_of_the_dialogue(template):
+    """In plain text a line break is after <eos>; a conversation reads it with the next message."""
+    tokenizer, messages = tokenizer_of("characters"), [Message("user", "hi"), Message("assistant", "it")]
+    body = encode_parts(tokenizer, (template.message(messages, 1).body,))
+    ids = [*template.reply_ids(tokenizer), *body, *template.tail_ids(tokenizer)]
+    assert ids == template.encode(tokenizer, messages)[1].ids
+
+
 def test_a_history_on_one_line_is_read_back():
     messages = [Message("system", "x"), Message("user", "a b"), Message("assistant", "c"), Message("user", "d")]
     assert parse_history(history_text(messages)) == messages
     assert parse_history("a <b> user> c") == [Message("user", "a <b> user> c")]
+
+
+def test_a_row_uses_all_of_its_tokens_and_no_more():
+    """A user's message of n letters has n + 2 tokens, a reply as well; <bos> is before them."""
+    tokenizer, template = tokenizer_of("characters"), RoleTemplate()
+    full = Dialogue.of([Message("user", "a" * 3), Message("assistant", "b" * 6)])  # 1 + 5 + 8 ids are 13 inputs
+    (row,) = DialogueDataset([full], tokenizer, template, 13).rows
+    assert len(row.ids) == 14
+    assert len(DialogueDataset([full], tokenizer, template, 12)) == 1  # the message becomes the context of its reply
+    sizes = [3, 1, 17, 2, 1, 13, 5, 1, 2, 11, 1, 1, 7, 3]
+    long = [Message(role, "a" * size) for size, role in zip(sizes, ("user", "assistant") * 7, strict=True)]
+    for max_tokens in range(19, 60):
+        dataset = DialogueDataset([Dialogue.of(long)], tokenizer, template, max_tokens)
+        assert dataset.lengths.max() <= max_tokens
+        assert not dataset.truncated
+        assert sum(sum(row.label_mask) for row in dataset.rows) == sum(size + 1 for size in sizes[1::2])

@@ -90,10 +90,24 @@ def test_an_installed_package_is_located_and_not_imported(tmp_path: Path, monkey
 def test_training_has_every_message_as_a_reply_and_no_pair_of_a_held_out_dialogue():
     dialogues = [alternating([f"{number} a", f"{number} b", f"{number} c", "bye"]) for number in range(40)]
     dialogues += [alternating([f"x{number}", f"{number} a", f"{number} b"]) for number in range(40)]
+    dialogues += [alternating([f"{number} y", f"{number} z"]) for number in range(40)]  # has one reply only
     splits = hold_out_dialogues(dialogues)
     held_out = {pair for name in ("valid", "test") for each in texts(splits[name]) for pair in pair_hashes(each)}
     trained = texts(splits["train"])
     assert not any(held_out & pair_hashes(each) for each in trained)
+    assert all(len(each) > 1 for each in trained)
     replies = {each.messages[index].content for each in splits["train"] for index in each.replies}
     assert {"0 b", "0 c"} & replies
     assert dialogue_corpora.DIALOGUE_READERS.keys() == set(CatalogueDialogues.model_fields["name"].annotation.__args__)
+
+
+def test_a_member_of_an_archive_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(dialogue_corpora, "MAX_MEMBER", 17)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, text in (("a", "- - Hi\n  - Hello\n\n"), ("b", "- - Bye\n  - Ciao\n")):  # 18 and 17 bytes
+            info = tarfile.TarInfo(f"data/english/{name}.yml")
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    corpus = files(tmp_path, "chatterbot", {"a.tar.xz": lzma.compress(buffer.getvalue())})
+    assert texts(read_chatterbot(corpus, "en")) == [["Bye", "Ciao"]]

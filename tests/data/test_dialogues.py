@@ -65,6 +65,7 @@ def test_a_message_of_chatml_may_have_blank_lines(tmp_path: Path):
     assert dialogue.messages[0].content == "a\n\nb"
 
 
+CHATML = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
 ANSWERED = '{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}'
 ERRORS = {
     ".jsonl": {
@@ -194,3 +195,21 @@ def test_json_with_numbers_of_any_length_is_an_error_of_its_line(tmp_path: Path)
     path = write(tmp_path, ".jsonl", json.dumps({"messages": []})[:-1] + ', "n": ' + "9" * 5000 + "}\n")
     _, report = scan_dialogues([path])
     assert report.first_error.location.line == 1
+
+
+def test_an_error_within_a_dialogue_has_its_own_line(tmp_path: Path):
+    """The first line of each of these dialogues is 1; the error is further down."""
+    texts = {
+        "1\tuser\ta\n1\tassistant\tb\n1\tassistant\tc\n": (".tsv", "role order", 3),
+        "1\tuser\ta\n1\tassistant\tb\n1\tuser\t \n": (".tsv", "empty field", 3),
+        f"{CHATML}<|im_start|>user\na\n": (".txt", "broken ChatML", 5),
+        f"{CHATML}text\n": (".txt", "broken ChatML", 5),
+    }
+    for text, (suffix, kind, line) in texts.items():
+        _, report = scan_dialogues([write(tmp_path, suffix, text)])
+        assert (report.first_error.kind, report.first_error.location.line) == (kind, line)
+
+
+def test_an_unanswered_message_is_named_by_its_line(tmp_path: Path):
+    _, report = read_dialogues([write(tmp_path, ".tsv", FILES[".tsv"])])
+    assert [each.location.line for each in report.issues["unanswered message"]] == [6]

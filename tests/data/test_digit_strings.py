@@ -13,6 +13,7 @@ from sound_stubs import RATE, noise, sine, wav
 
 from catalogue_stubs import stub_catalogue
 from seq2see.core.errors import UserError
+from seq2see.data.catalogue import digit_strings
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.catalogue.digit_strings import DigitStrings, StringPlan, split_by_speaker
 from seq2see.data.catalogue.download import read_tar_members
@@ -202,3 +203,10 @@ def test_a_text_recipe_with_a_corpus_of_recordings_is_an_error():
         CatalogueCorpus(name="fsdd").splits()
     with pytest.raises(UserError, match="mandarin-words"):
         CatalogueCorpus(name="audio-cmn").splits()
+
+
+def test_the_noise_of_a_loud_background_stays_10_db_below_speech(monkeypatch):
+    monkeypatch.setattr(digit_strings, "colored_noise", lambda count, pinkness, rng: np.ones(count))
+    digit = SpokenDigit("1", "x", "1", np.full(1009, SPEECH_LEVEL, np.float32), background=10 * SPEECH_LEVEL)
+    sound = StringPlan((digit,), (800,), 2003, RATE).render(np.random.default_rng(1))
+    assert sound[100] / (sound[1300] - sound[100]) == pytest.approx(10**-0.5, rel=1e-3)

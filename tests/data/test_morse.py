@@ -122,3 +122,26 @@ def test_there_is_no_digital_silence():
     for index in range(4):
         blocks = part.samples[index][: part.lengths[index] // 80 * 80].reshape(-1, 80)
         assert np.abs(blocks).max(1).min() > 0
+
+
+def test_training_recordings_have_ratios_from_3_db_less_to_12_db_more(monkeypatch):
+    ratios: dict[str, list[float]] = {}
+    monkeypatch.setattr(Keying, "render", lambda keying, rate, snr_db, rng: ratios[name].append(snr_db))
+    splits = MorseCorpus(size=300, snr_db=-5.0).recordings(RATE)[0]
+    for name, part in splits.items():
+        ratios[name] = []
+        for index in range(300):
+            part.samples[index]
+    assert (min(ratios["train"]), max(ratios["train"])) == pytest.approx((-8, 7), abs=0.3)
+    assert set(ratios["valid"] + ratios["test"]) == {-5.0}
+
+
+def test_a_tone_fades_to_half_of_its_loudness_at_most(exact):
+    depths = []
+    for seed in range(20):
+        keying = Keying.of("t" * 23, 0.2, generator(0, "t"))
+        sound = keying.render(RATE, 60.0, generator(seed, "fading"))
+        peaks = [np.abs(sound[round(start * RATE) + 80 : round(end * RATE) - 80]).max() for start, end in keying.marks]
+        depths.append(min(peaks) / max(peaks))
+    assert min(depths) == pytest.approx(0.5, abs=0.06)
+    assert max(depths) > 0.9

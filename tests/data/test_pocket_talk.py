@@ -30,9 +30,12 @@ def test_the_answer_is_in_the_message_that_the_distance_names(splits):
             assert not any(probe.answer.lower() in each for each in spoken)
 
 
-def test_user_and_assistant_alternate_and_nothing_is_repeated(splits):
+def test_user_and_assistant_alternate_and_no_small_talk_is_repeated(splits):
+    small_talk = {question for question, _ in LANGUAGES[splits[0]].small_talk}
     for dialogue in splits[1]["train"]:
         assert [each.role for each in dialogue.messages] == ["user", "assistant"] * (len(dialogue.messages) // 2)
+        spoken = [each.content for each in dialogue.messages[::2] if each.content in small_talk]
+        assert len(set(spoken)) == len(spoken)
 
 
 def test_sizes_do_not_depend_on_the_size_of_training(splits):

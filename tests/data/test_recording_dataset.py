@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -9,11 +11,13 @@ from sound_stubs import RATE, noise, sine
 
 from seq2see.core.batch import IGNORE_INDEX
 from seq2see.data.log_mel import LogMel
+from seq2see.data.pair_dataset import NO_EXAMPLE, BucketSampler
 from seq2see.data.recording_dataset import RecordingDataset
 from seq2see.data.recordings import RecordingExamples, StoredSamples
 from seq2see.data.sound_augmentation import SoundAugmentation
-from seq2see.data.tokenizers.tokenizer import BOS, EOS, Characters, train_tokenizer
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, Characters, train_tokenizer
 from seq2see.models.sound_embedding import vectors_of
+from seq2see.tasks.transcribe import Transcribe, pad_recordings
 
 SECONDS = (0.31, 0.53, 0.2, 0.111)
 TEXTS = ("ab", "aab", "b", "abba")
@@ -116,12 +120,57 @@ def test_unknown_characters_are_named():
     assert data.warnings() == ["50.0% of the tokens of the texts are unknown."]
 
 
-def test_the_fingerprint_depends_on_sounds_texts_and_bands():
+def test_the_fingerprint_depends_on_sounds_texts_and_the_settings_of_the_features(monkeypatch):
     data = dataset()
+    slower = LogMel(RATE, 40)
+    slower.hop = 81
     others = [
+        RecordingDataset(data.examples, LogMel(RATE + 40, 40), data.tokenizer),
+        RecordingDataset(data.examples, slower, data.tokenizer),
         RecordingDataset(data.examples, LogMel(RATE, 20), data.tokenizer),
         RecordingDataset(data.examples[:3], LOG_MEL, data.tokenizer),
         RecordingDataset(data.examples, LOG_MEL, train_tokenizer(Characters(), ["ba "])),
     ]
-    assert len({data.fingerprint, *(each.fingerprint for each in others)}) == 4
-    assert data.fingerprint == dataset().fingerprint
+    first = data.fingerprint
+    assert len({first, *(each.fingerprint for each in others)}) == 6
+    assert dataset().fingerprint == first
+    monkeypatch.setattr("seq2see.data.log_mel.FLOOR", 1e-5)
+    assert dataset().fingerprint != first
+
+
+def test_masks_alone_need_the_features_of_a_recording_once(monkeypatch):
+    computed = []
+    monkeypatch.setattr(LogMel, "features", lambda self, samples, warp=1.0: computed.append(warp) or torch.ones(11, 40))
+    masks, speed = dataset(SoundAugmentation(time_masks=2)), dataset(SoundAugmentation(speed=0.1))
+    for data, times in ((masks, 2), (speed, 2 * 3)):
+        computed.clear()
+        for epoch in range(3):
+            data.batch(np.array([0, 2]), epoch=epoch)
+        assert len(computed) == times
+
+
+def test_a_full_batch_has_the_recordings_and_then_rows_without_labels():
+    batch = dataset().batch(np.array([1, 2]))
+    full = pad_recordings(batch, rows=5, frames=67, tokens=11)
+    width = batch.source.values.size(1)
+    assert full.source.values.shape == (5, 67, 40)
+    assert torch.equal(full.source.values[:2, :width], batch.source.values)
+    assert not full.source.values[2:].any()
+    assert not full.source.values[:, width:].any()
+    assert full.source.lengths.tolist() == [*batch.source.lengths.tolist(), 1, 1, 1]
+    assert full.target.lengths.tolist() == [*batch.target.lengths.tolist(), 1, 1, 1]
+    assert full.target.values[2:].tolist() == [[BOS, *[PAD] * 10]] * 3
+    assert full.labels.tolist()[2:] == [[IGNORE_INDEX] * 11] * 3
+    assert torch.equal(full.labels[:2, : batch.labels.size(1)], batch.labels)
+    assert full.indices.tolist() == [1, 2, NO_EXAMPLE, NO_EXAMPLE, NO_EXAMPLE]
+
+
+def test_the_batches_of_a_training_are_those_of_its_steps_and_epochs(monkeypatch):
+    data, requests = dataset(), []
+    recipe = SimpleNamespace(training=SimpleNamespace(batch_tokens=100, seed=3))
+    monkeypatch.setattr(data, "batch", lambda indices, epoch=None: requests.append((indices.tolist(), epoch)))
+    batch_at, plans = Transcribe().batches(recipe, data), BucketSampler(data.lengths, 100, 3)
+    for step in range(1, 12):
+        batch_at(step)
+    assert requests == [(plan.indices.tolist(), plan.epoch) for plan in map(plans.batch_at, range(11))]
+    assert {epoch for _, epoch in requests} > {0, 1}

@@ -53,12 +53,13 @@ def test_the_fingerprint_depends_on_samples_texts_and_order(samples):
     assert louder.fingerprint != whole.fingerprint
 
 
-def test_the_fingerprint_of_rendered_recordings_depends_on_their_settings_and_numbers():
-    def fingerprint(description: str, order: list[int]) -> str:
-        samples = RenderedSamples.of(lambda number: SAMPLES[0], [3, 3], description)
+def test_the_fingerprint_of_rendered_recordings_depends_on_their_settings_numbers_and_lengths():
+    def fingerprint(description: str, order: list[int], length: int = 3) -> str:
+        samples = RenderedSamples.of(lambda number: SAMPLES[0], [3, length], description)
         return samples.select(np.array(order)).fingerprint
 
-    assert len({fingerprint("a", [0, 1]), fingerprint("a", [1, 0]), fingerprint("b", [0, 1])}) == 3
+    others = [fingerprint("a", [1, 0]), fingerprint("b", [0, 1]), fingerprint("a", [0, 1], length=5)]
+    assert len({fingerprint("a", [0, 1]), *others}) == 4
 
 
 def test_different_numbers_of_texts_and_recordings_are_an_error():

@@ -9,7 +9,15 @@ from sound_stubs import RATE, noise, sine
 
 from seq2see.core.seeds import generator
 from seq2see.data.colored_noise import colored_noise
-from seq2see.data.sound_augmentation import SoundAugmentation, add_noise, change_speed, masked, percent, random_span
+from seq2see.data.sound_augmentation import (
+    SoundAugmentation,
+    add_noise,
+    augmented_features,
+    change_speed,
+    masked,
+    percent,
+    random_span,
+)
 
 KEYS = [(epoch, index) for epoch in range(30) for index in range(30)]
 
@@ -88,3 +96,31 @@ def test_the_slowest_speed_gives_the_most_samples():
     augmentation = SoundAugmentation(speed=0.1)
     assert augmentation.slowest(9000) >= len(change_speed(noise(9000 / RATE), 90)) == 10000
     assert SoundAugmentation().slowest(9000) == 9000
+
+
+class Echo:
+    """In place of log-mel features: the samples themselves, and the warps that were requested."""
+
+    def __init__(self):
+        self.warps = []
+
+    def features(self, samples, warp):
+        self.warps.append(warp)
+        return samples
+
+
+def test_warps_go_both_ways_in_steps_of_two_percent():
+    echo = Echo()
+    for key in KEYS:
+        augmented_features(sine(0.01), echo, SoundAugmentation(tract=0.1), 0, key)
+    assert {round(warp, 9) for warp in echo.warps} == {round(0.9 + step / 50, 9) for step in range(11)}
+
+
+def test_ratios_of_the_noise_span_thirty_decibels_from_the_lowest_one():
+    sound, ratios = sine(0.5), []
+    for key in KEYS[:200]:
+        added = augmented_features(sound, Echo(), SoundAugmentation(noise_db=5.0), 0, key) - sound
+        ratios.append(10 * np.log10(np.square(sound).mean() / np.square(added).mean()))
+    assert min(ratios) == pytest.approx(5, abs=1)
+    assert max(ratios) == pytest.approx(35, abs=1)
+    assert np.mean(ratios) == pytest.approx(20, abs=2)

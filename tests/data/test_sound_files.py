@@ -11,7 +11,7 @@ from sound_stubs import RATE, noise, sine, wav
 
 from seq2see.core.errors import UserError
 from seq2see.data.readers import sound_files
-from seq2see.data.readers.sound_files import SoundError, decode_sound, is_clipped, read_sound
+from seq2see.data.readers.sound_files import SoundError, decode_sound, detect_format, is_clipped, read_sound
 
 
 def chunk(name: bytes, content: bytes, size: int | None = None) -> bytes:
@@ -198,3 +198,52 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path, monkeypatch):
     (tmp_path / "a.wav").write_bytes(wav(noise(0.1)))
     with pytest.raises(SoundError, match="1,644 bytes, more than 100"):
         read_sound(tmp_path / "a.wav", RATE)
+
+
+def test_samples_beyond_one_are_clipped_after_the_conversion_too():
+    """A low-pass filter overshoots at the edges of a square wave."""
+    square = np.sign(sine(0.2, 300, 48_000)) * np.float32(0.99)
+    for samples, rate in ((sine(0.1, peak=1.5), RATE), (square, 48_000)):
+        content = riff(chunk(b"fmt ", header(3, rate=rate, bits=32)), chunk(b"data", samples.astype("<f4").tobytes()))
+        assert np.abs(read_sound(content, RATE)).max() == 1
+
+
+def test_a_file_without_its_last_byte_is_truncated():
+    content = riff(chunk(b"fmt ", header()), chunk(b"data", PCM))
+    with pytest.raises(SoundError, match="claims 1,600 bytes of samples, and 1,599 are there"):
+        read_sound(content[:-1], RATE)
+
+
+def test_only_the_third_layer_of_mpeg_is_mp3():
+    """The two bits of the layer are 01 in MP3, 10 in MP2 and 11 in MP1; 00 is AAC."""
+    assert detect_format(b"\xff\xfb\x90\x00", "x") == detect_format(b"\xff\xf3\x90\x00", "x") == "MP3"
+    for second in (b"\xfd", b"\xff", b"\xf1"):
+        with pytest.raises(SoundError, match="unknown format"):
+            detect_format(b"\xff" + second + bytes(9), "x")
+
+
+class ShortFlac:
+    """A decoder that ends without an error before the number of samples that the header claims."""
+
+    format, frames, samplerate = "FLAC", 4001, RATE
+
+    def __init__(self, file):
+        self.blocks = [sine(0.5)[:, None], np.zeros((0, 1), np.float32)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def read(self, count, **form):
+        return self.blocks.pop(0)
+
+
+def test_a_flac_with_fewer_samples_than_its_header_claims_is_corrupt(monkeypatch):
+    soundfile = pytest.importorskip("soundfile")
+    monkeypatch.setattr(soundfile, "SoundFile", ShortFlac)
+    with pytest.raises(SoundError, match="claims 4,001 samples, and 4,000 are there"):
+        read_sound(b"fLaC", RATE)
+    monkeypatch.setattr(ShortFlac, "frames", 4000)
+    assert len(read_sound(b"fLaC", RATE)) == 4000

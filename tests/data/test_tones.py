@@ -103,3 +103,26 @@ def test_a_recording_depends_on_its_number_alone():
     assert small["train"].texts == large["train"].texts[:2]
     np.testing.assert_array_equal(small["train"].samples[1], large["train"].samples[1])
     assert small["valid"].fingerprint == large["valid"].fingerprint
+
+
+def test_a_space_has_the_time_of_the_pause_and_a_letter_that_of_its_syllable():
+    speaker = Utterance(("a1", "yi3"), ((0.2, 0.5), (0.7, 1.0)), (0.0, 0.0), 1.2, 120.0, 2.0, 1.0)
+    assert speaker.text == "a1 yi3"
+    assert speaker.times == ((0.2, 0.5), (0.2, 0.5), (0.5, 0.7), (0.7, 1.0), (0.7, 1.0), (0.7, 1.0))
+
+
+def test_a_burst_ends_where_its_syllable_begins(monkeypatch):
+    monkeypatch.setattr(tones, "SNR_DB", (300.0, 300.0))
+    speaker = Utterance(("a1",), ((0.3, 0.6),), (0.05,), 0.8, 120.0, 2.0, 1.0)
+    loud = np.flatnonzero(np.abs(speaker.render(RATE, generator(0, "burst"))) > 1e-4) / RATE
+    assert loud.min() == pytest.approx(0.25, abs=0.005)
+    assert loud.max() == pytest.approx(0.6, abs=0.005)
+
+
+@pytest.mark.parametrize("snr_db", [15.0, 31.0])
+def test_the_background_has_the_stated_power(snr_db, monkeypatch):
+    monkeypatch.setattr(tones, "SNR_DB", (snr_db, snr_db))
+    speaker = Utterance(("a1",), ((0.5, 2.5),), (0.0,), 3.0, 120.0, 2.0, 1.0)
+    sound = speaker.render(RATE, generator(0, "background")).astype(np.float64)
+    noise = np.square(np.concatenate([sound[: RATE // 2], sound[round(2.5 * RATE) :]])).mean()
+    assert 10 * np.log10((np.square(sound).mean() - noise) / noise) == pytest.approx(snr_db, abs=0.7)

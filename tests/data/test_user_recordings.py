@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -221,3 +222,48 @@ def test_the_kind_of_a_folder_or_list_of_recordings_is_guessed(tmp_path):
     (tmp_path / "texts.csv").write_text("path,sentence\nset/yes/1.txt,hello\n")
     assert guess_data_kind([tmp_path / "set"]).kind == guess_data_kind([tmp_path / "list.csv"]).kind == "recordings"
     assert guess_data_kind([tmp_path / "texts.csv"]).kind == "pairs"
+
+
+def test_a_bad_recording_of_a_list_is_named_besides_the_line(tmp_path):
+    table = tmp_path / "list.csv"
+    table.write_text("path,text\n" + "".join(f"{path},{text}\n" for path, text, _ in rows(tmp_path)) + "none.wav,x\n")
+    [report] = UserRecordings(paths=(str(table),)).check()
+    (issue,) = report.issues["unreadable recording"]
+    assert (issue.location.line, issue.text) == (COUNT + 2, str(tmp_path / "none.wav"))
+
+
+def test_the_vectors_of_the_report_are_those_of_the_model(tmp_path):
+    """0.265 s are 25 frames, 7 vectors; the last of them is of one frame."""
+    write(tmp_path / "abcdefg" / "1.wav", 1, seconds=0.265)
+    write(tmp_path / "abcdefgh" / "1.wav", 2, seconds=0.265)
+    [report] = UserRecordings(paths=(str(tmp_path),)).check()
+    assert [issue.text for issue in report.issues["text too long"]] == ["abcdefgh"]
+
+
+def test_a_list_is_not_checked_as_translations_are(tmp_path):
+    lines = "".join(f"{path},{text}\n" for path, text, _ in rows(tmp_path))
+    table = tmp_path / "list.csv"
+    table.write_text(f"path,text\n{lines}0.wav,text 0\n1.wav,1.wav\n2.wav,{'long ' * 50}\n")
+    [report] = UserRecordings(paths=(str(table),)).check()
+    assert not {"length ratio", "duplicate pair", "identical source and target"} & report.counts.keys()
+
+
+def test_a_suffix_of_another_format_is_a_warning(tmp_path):
+    write(tmp_path / "yes" / "1.flac", 1)
+    write(tmp_path / "yes" / "2.WAV", 2)
+    [report] = UserRecordings(paths=(str(tmp_path),)).check()
+    assert [each.message for each in report.issues["format mismatch"]] == [
+        "The suffix is .flac, but the format is WAV."
+    ]
+
+
+def test_recordings_without_a_speaker_count_for_themselves(tmp_path):
+    table = [
+        (path, text, "" if n % 6 == 5 else f" {speaker} ") for n, (path, text, speaker) in enumerate(rows(tmp_path))
+    ]
+    (tmp_path / "list.csv").write_text(as_csv(table), encoding="utf-8")
+    splits, [report] = UserRecordings(paths=(str(tmp_path / "list.csv"),)).recordings(RATE)
+    assert totals(report) == (COUNT, COUNT, 0, 0)
+    assert report.details[-1] == "speakers: 5; 4 recordings have none, and each counts for itself"
+    speakers = Counter(speaker for each in splits.values() for speaker in each.speakers)
+    assert speakers == {"": 4, **{f"speaker {number}": 4 for number in range(5)}}

@@ -144,3 +144,17 @@ def test_the_sums_of_a_prefix_move_with_its_row():
         ((best, *_),) = decode(prefix_model(), Sequences(logits, torch.tensor([9])), BeamSampler(width), Limits(9))
         expected = -CTCLoss()(logits, torch.tensor([9]), Sequences.of([list(best.tokens)]))
         assert best.log_probability == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_an_alignment_does_not_begin_again_after_its_end():
+    """The label a occurs twice in the sound; only the longer part can be the text "a"."""
+    for path, frames in (([A, BLANK, BLANK, A, A], (3, 5)), ([A, A, A, BLANK, BLANK, A], (0, 3))):
+        (found,) = align(one_hot(path), [A])
+        assert (found.start, found.end) == frames
+
+
+def test_the_probability_of_an_aligned_label_is_the_highest_of_its_frames():
+    scores = one_hot([BLANK, A, A, A, BLANK])
+    scores[2, A] = -1e-9
+    (found,) = align(scores, [A])
+    assert (found.start, found.end, found.log_probability) == (1, 4, pytest.approx(-1e-9))

@@ -72,3 +72,16 @@ def test_a_language_model_with_other_ids_scores_the_same_texts():
         assert scores[0, 0, ours.encode(letter)[0]] == truth[own.encode(letter)[0]]
     assert scores[0, 0, ours.encode("x")[0]] == truth[UNK]
     assert scores[0, 0, EOS] == 0
+
+
+def test_a_language_model_with_other_ids_reads_its_own_ids():
+    own, ours, read = train_tokenizer(Characters(), ["abcd"]), train_tokenizer(Characters(), ["dcbx"]), []
+
+    class Reader(Table):
+        def step(self, tokens, state):
+            read.append(tokens.tolist())
+            return super().step(tokens, state)
+
+    model = OtherVocabulary(Reader(torch.randn(7, len(own))), own, ours)
+    model.step(torch.tensor([[BOS, *ours.encode("bdx")]]), model.start(None, 1, 7))
+    assert read == [[[BOS, *own.encode("bd"), UNK]]]

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from seq2see.core.batch import Batch, Sequences
+from seq2see.data.tokenizers.tokenizer import BOS, EOS, UNK
 from seq2see.decoding.transducer import TransducerDecoder
 from seq2see.layers.ctc import BLANK
 from seq2see.models.build_speech import build_speech_model
@@ -136,3 +137,28 @@ def test_the_score_of_the_task_is_the_probability_of_the_labels():
     batch = Batch(source, Sequences.of([[1, *labels]]), torch.tensor([[*labels, 2]]), torch.zeros(1, dtype=torch.long))
     loss = output_of(model).objective.loss(model.hidden(batch), model.head, batch.labels)
     assert float(loss) == pytest.approx(-truth, rel=1e-4)
+
+
+@torch.inference_mode()
+def test_an_output_has_at_most_the_requested_number_of_tokens():
+    model = tiny_transducer()
+    model.head.project.bias[BLANK] = -60.0  # there is always a further token
+    (found,) = TransducerDecoder.rows(model, sounds([10]), 5)[0].greedy()
+    assert len(found.labels) == 5
+
+
+@torch.inference_mode()
+def test_without_a_blank_a_frame_has_eight_tokens_whose_score_is_that_of_the_tokens():
+    model = tiny_transducer()
+    model.head.project.bias[BLANK] = -60.0
+    (found,) = TransducerDecoder.rows(model, sounds([10]))[0].greedy()
+    assert [each.start for each in found.tokens] == [0] * 8 + [1] * 8 + [2] * 8
+    assert found.log_probability == pytest.approx(sum(each.log_probability for each in found.tokens), abs=1e-4)
+
+
+@torch.inference_mode()
+def test_an_unknown_token_may_be_an_output_and_the_ends_of_a_text_may_not():
+    model = tiny_transducer()
+    model.head.project.bias[BOS], model.head.project.bias[EOS], model.head.project.bias[UNK] = 70.0, 60.0, 50.0
+    (found,) = TransducerDecoder.rows(model, sounds([4]))[0].greedy()
+    assert set(found.labels) == {UNK}

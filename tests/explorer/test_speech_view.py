@@ -75,7 +75,7 @@ class TestEveryOutput:
         found = poster(workspace(name))("speech/transcript", number=0)
         assert "".join(each["text"] for each in found["letters"]) == found["text"] != ""
         for each in found["letters"]:
-            assert 0 <= each["start"] < each["end"] <= found["seconds"] + found["vector"]["step"]
+            assert 0 <= each["start"] < each["end"] <= found["seconds"]
             assert 0 < each["probability"] <= 1
         assert (found["count"], found["name"], found["truth"]) == (3, "recordings/<b>0.wav", "abca")
         assert found["reference"][1] == {"text": "b", "start": 0.35, "end": 0.45}
@@ -217,3 +217,13 @@ def test_without_test_recordings_the_view_shows_a_tone():
 def test_bodies_are_limited():
     limit = make_app(workspace("ctc")).max_body_bytes
     assert [limit(f"/api/speech/{name}") >> 20 for name in ("transcript", "part", "live")] == [20, 20, 1]
+
+
+def test_the_warnings_of_an_uploaded_file_are_shown():
+    post, loud = poster(workspace("ctc")), (30 * tones("ab")).clip(-1, 1)
+    file = base64.b64encode(wav_bytes(loud)).decode()
+    (warning,) = post("speech/transcript", sound=file)["warnings"]
+    assert warning.startswith("clipped recording: ")
+    assert post("predict", sounds=[file]).predictions[0].warnings == [warning]
+    assert post("speech/transcript", sound=wav_base64("ab"))["warnings"] == []
+    assert post("speech/transcript", number=1)["warnings"] == []

@@ -15,6 +15,7 @@ from seq2see.layers.initialization import initialize
 from seq2see.layers.recurrent_attention import MemoryAttention
 from seq2see.layers.recurrent_cells import RecurrentCell
 from seq2see.models.build import fresh_model
+from seq2see.models.dual_encoder import DualEncoder
 from seq2see.models.embedding_model import EmbeddingModel
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.ngram_lm import NgramSettings
@@ -265,8 +266,7 @@ def test_attention_pooling_attends_from_the_pooled_vector_to_the_image():
     assert (last.name.split(".")[0], last.side, last.key_side) == ("pooling", "pooled", "source")
 
 
-def test_the_output_of_an_embedding_model_is_pooled():
-    model = EmbeddingModel(nn.Identity(), nn.Identity())
-    assert [(template.name, template.side) for template, _ in _stream_points(model) if template.kind == "logits"] == [
-        ("head", "pooled")
-    ]
+def test_the_output_of_an_embedding_model_and_of_a_dual_encoder_is_pooled():
+    for model in (EmbeddingModel(nn.Identity(), nn.Identity()), DualEncoder(nn.Identity(), nn.Identity(), 7)):
+        points = [template for template, _ in _stream_points(model) if template.kind == "logits"]
+        assert [(each.name, each.side) for each in points] == [("head", "pooled")]

@@ -93,3 +93,17 @@ def test_a_dilated_block_reads_positions_that_are_so_far_apart(dilation):
 def test_dropout_of_a_dilated_block_is_before_the_residual_sum():
     block, vectors = DilatedBlock(2, 3, 1, dropout=1.0), Sequences(torch.randn(1, 4, 2), torch.tensor([4]))
     assert_close(block(vectors).values, vectors.values)
+
+
+def test_padding_and_its_content_change_nothing_in_a_dilated_block():
+    """After training, the norm of a vector of zeros is its bias, which is not zero."""
+    block, lengths, clean = DilatedBlock(width=3, kernel=5, dilation=2), torch.tensor([2, 7, 5]), torch.randn(3, 7, 3)
+    nn.init.ones_(block.norm.bias)
+    output = block(Sequences(clean, lengths)).values
+    longer = torch.cat([clean, torch.full((3, 4, 3), 11.0)], dim=1)
+    padded = block(Sequences(longer, lengths)).values
+    assert_close(padded[:, :7], output, rtol=0, atol=1e-6)
+    assert padded[:, 7:].count_nonzero() == output[0, 2:].count_nonzero() == 0
+    for row, length in enumerate(lengths.tolist()):
+        alone = block(Sequences(clean[row : row + 1, :length], lengths[row : row + 1])).values
+        assert_close(alone, output[row : row + 1, :length], rtol=0, atol=1e-6)

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from seq2see.acceleration.ctc import NativeCTCLoss
 from seq2see.acceleration.swaps import Conditions, accelerated
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import IGNORE_INDEX, Sequences
 from seq2see.layers.ctc import BLANK, CTCHead, CTCLoss, blank_states, frames_needed, may_skip
 
 TOKENS = 5
@@ -86,7 +86,7 @@ def test_frames_after_the_end_and_labels_after_the_end_have_no_effect():
     other = logits.detach().clone()
     for row, length in enumerate(frames.tolist()):
         other[row, length:] = 100.0
-    padded = Sequences(torch.cat([labels.values, torch.full((4, 3), 4)], 1), labels.lengths)
+    padded = Sequences(torch.cat([labels.values, torch.tensor([4, IGNORE_INDEX, 3]).expand(4, 3)], 1), labels.lengths)
     for loss in (CTCLoss(), NativeCTCLoss()):
         before = loss(logits.log_softmax(-1), frames, labels)
         torch.testing.assert_close(loss(other.log_softmax(-1), frames, padded), before)

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 import torch
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import IGNORE_INDEX, Sequences
 from seq2see.layers.ctc import BLANK
 from seq2see.layers.transducer import TransducerLoss
 
@@ -75,3 +75,11 @@ def test_padding_has_no_effect_and_no_gradient():
     other = logits.detach().clone()
     other[1, 3:], other[1, :, 2:] = 50.0, -50.0
     torch.testing.assert_close(TransducerLoss()(other.log_softmax(-1), frames, labels), loss)
+
+
+def test_labels_after_the_end_are_not_token_ids():
+    """In a batch, they are the mark of positions without a label."""
+    scores, frames = torch.randn(2, 5, 4, 7).log_softmax(-1), torch.tensor([5, 3])
+    padded = Sequences(torch.tensor([[1, 2, 6], [4, IGNORE_INDEX, IGNORE_INDEX]]), torch.tensor([3, 1]))
+    expected = TransducerLoss()(scores, frames, Sequences.of([[1, 2, 6], [4]]))
+    torch.testing.assert_close(TransducerLoss()(scores, frames, padded), expected)

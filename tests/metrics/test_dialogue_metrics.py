@@ -106,3 +106,9 @@ def test_copies_are_found_without_case_and_punctuation():
     found = reply_properties(["I see!", "a new one"], [0, 1], ["i see"], seed=1)
     assert found["copied"].value == 50
     assert np.isfinite([each.value for each in found.values()]).all()
+
+
+def test_the_interval_of_distinct_lies_on_both_sides_though_every_sample_repeats_dialogues():
+    texts = [f"word{number} word{number % 5}" for number in range(60)]
+    interval = distinct_interval(texts, list(range(60)), 1, seed=1)
+    assert interval.low < interval.value < interval.high < interval.value + 0.1

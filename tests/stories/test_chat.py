@@ -6,8 +6,11 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 from tiny_recipes import stop_and_resume, tiny_recipe
 
 from seq2see.cli.app import run as command
@@ -16,6 +19,7 @@ from seq2see.core.settings import walk
 from seq2see.data.chat_templates import RoleTemplate, add_role_tokens
 from seq2see.data.dialogue import Dialogue, Message
 from seq2see.data.tokenizers.tokenizer import EOS, Characters, train_tokenizer
+from seq2see.decoding.engine import Decoding
 from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.workspace import Workspace
 from seq2see.recipes.registry import recipe
@@ -25,8 +29,9 @@ from seq2see.runs.load import load
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
+from seq2see.tasks.chat_model import _batches
 from seq2see.tasks.chat_retrieval import LastReplyDataset
-from seq2see.tasks.conversation import choice_of
+from seq2see.tasks.conversation import SEED_STRIDE, Conversation, PromptedModel, choice_of
 
 NAMES = ("chat", "chat-seq2seq", "chat-retrieve", "chat-retrieve-generate")
 QUESTIONS = {"what color is snow?": "snow is white.", "what color is coal?": "coal is black.", "hello": "hi there."}
@@ -131,6 +136,17 @@ def test_a_saved_conversation_is_a_file_to_train_on(runs: dict[str, RunFolder], 
     assert "1 dialogues read = 1 kept" in capsys.readouterr().out
 
 
+def test_a_file_that_cannot_be_written_does_not_end_the_conversation(runs, tmp_path: Path, capsys, monkeypatch):
+    missing = tmp_path / "none" / "saved.jsonl"
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"hello\n/save {missing}\n/save\nwhat color is snow?\n"))
+    assert command(["chat", str(runs["chat"].path)]) == 0
+    output = capsys.readouterr()
+    assert output.out.splitlines() == ["hi there.", "snow is white."]
+    error, no_name = output.err.splitlines()
+    assert error.endswith("saved.jsonl: The dialogue cannot be written (No such file or directory). Write /save FILE.")
+    assert "no file name" in no_name
+
+
 def test_each_reply_processes_only_the_new_tokens(runs: dict[str, RunFolder]):
     model = open_chat(str(runs["chat"].path))
     conversation, tokenizer = model.conversation(), model.tokenizers.target
@@ -153,6 +169,52 @@ def test_a_conversation_with_a_cache_equals_reading_everything_anew(runs: dict[s
         assert reply.strip() == model.replies([conversation.messages[:-1]], lambda count: None)[0].text
         "".join(sampled.reply(question))
     assert len({each.content for each in sampled.messages[1::2]}) > 3
+
+
+def test_a_cut_reply_is_read_to_its_end_before_the_next_message(runs: dict[str, RunFolder]):
+    model = open_chat(str(runs["chat"].path))
+    template, tokenizer = model.template, model.tokenizers.target
+    conversation = model.conversation(max_new_tokens=2)
+    for question in ("what color is snow?", "what color is coal?"):
+        "".join(conversation.reply(question))
+        encoded = template.encode(tokenizer, conversation.history)
+        ids = [*template.start_ids(tokenizer), *(each for message in encoded for each in message.ids)]
+        assert conversation.past.length + len(conversation.past.unread) == len(ids)
+        assert conversation.past.unread == ids[conversation.past.length :]
+    assert conversation.notices == ["The reply was cut after 2 tokens."]
+
+
+def test_the_end_of_a_reply_becomes_eos_and_is_no_token_of_its_text():
+    read: list[list[int]] = []
+
+    class Counting:
+        """A model whose logits are the ids of the tokens."""
+
+        def step(self, tokens, state):
+            read.append(tokens[0].tolist())
+            return torch.arange(8.0).expand(1, tokens.size(1), 8), state
+
+    model = PromptedModel(Counting(), torch.tensor([[1, 4, 7]]), 10, state="past")
+    model.end_id, model.forbidden = 5, [6]
+    logits, _ = model.step(torch.tensor([[1]]), model.start(None, 1, 5))
+    assert logits[0, 0].tolist() == [0, 1, 5, 3, 4, -torch.inf, -torch.inf, 7]
+    model.step(torch.tensor([[3]]), "past")
+    assert (read, model.tokens_read) == ([[1, 4, 7], [3]], 4)
+
+
+def test_each_reply_has_its_own_seed():
+    seeds: list[int] = []
+    model = SimpleNamespace(
+        config=SimpleNamespace(decoding=Decoding(max_new_tokens=7)),
+        template=RoleTemplate(),
+        stream_reply=lambda history, decoding, seed: seeds.append(seed) or iter(["x"]),
+    )
+    conversation = Conversation(model, seed=5)
+    for action in (lambda: conversation.reply("a"), conversation.again, conversation.again):
+        assert "".join(action()) == "x"
+    assert "".join(conversation.reply("b")) == "x"
+    assert seeds == [5 + 1, 5 + SEED_STRIDE + 1, 5 + 2 * SEED_STRIDE + 1, 5 + 3]
+    assert [each.content for each in conversation.messages] == ["a", "x", "b", "x"]
 
 
 def test_undo_restores_the_state_before_a_message(runs: dict[str, RunFolder]):
@@ -204,6 +266,44 @@ def test_a_history_is_truncated_exactly_if_messages_are_left_out(runs: dict[str,
         monkeypatch.setattr(type(model), "max_tokens", max_tokens)
         assert model.is_truncated(history) == is_truncated
         assert (len(model.prompt_ids(history)) < length) == is_truncated
+
+
+def test_no_more_of_the_oldest_exchanges_than_necessary_are_left_out(runs: dict[str, RunFolder], monkeypatch):
+    model = open_chat(str(runs["chat"].path))
+    exchange = [Message("user", "hello"), Message("assistant", "hi there.")]
+    history = [*exchange, *exchange, *exchange, Message("user", "what color is coal?")]
+    lengths = [len(model.prompt_ids(history[begin:])) for begin in (0, 2, 4, 6)]
+    for max_tokens, kept in (
+        (lengths[0], 0),
+        (lengths[0] - 1, 1),
+        (lengths[1], 1),
+        (lengths[1] - 1, 2),
+        (lengths[3], 3),
+    ):
+        monkeypatch.setattr(type(model), "max_tokens", max_tokens)
+        assert len(model.prompt_ids(history)) == lengths[kept]
+
+
+def test_prompts_of_a_batch_have_equal_lengths_and_are_64_at_most():
+    lengths = [7] * 130 + [5] * 3
+    order = sorted(range(133), key=lambda index: lengths[index])
+    assert [(len(rows), {lengths[row] for row in rows}) for rows in _batches(order, lengths)] == [
+        (3, {5}), (64, {7}), (64, {7}), (2, {7})
+    ]  # fmt: skip
+
+
+def test_a_candidate_scores_higher_if_its_words_are_rare_in_the_training(runs: dict[str, RunFolder]):
+    """The score is the mean of log p(token | history) - log p(token) over the four tokens of "hi there." and <eos>."""
+    model = open_chat(str(runs["chat"].path))
+    history, text = [Message("user", "hello")], "hi there."
+    model.prior = None
+    ((plain,),) = model.candidate_scores([history], [[text]])
+    assert plain == pytest.approx(model.score("hello", text) / 4, abs=1e-4)
+    model.learn_prior([Dialogue.of([Message("user", "hello"), Message("assistant", "hi hi coal")])])
+    ((score,),) = model.candidate_scores([history], [[text]])
+    total = len(model.tokenizers.target) + 4  # each token once, and those of the reply with its end
+    counts = [1 + 2, 1, 1, 1 + 1]
+    assert score - plain == pytest.approx(-np.log([count / total for count in counts]).mean(), abs=1e-4)
 
 
 @pytest.mark.parametrize("max_tokens", [4, 7, 8, 9, 40])

@@ -16,11 +16,14 @@ from tiny_recipes import stop_and_resume, tiny_recipe
 
 import seq2see
 from seq2see.cli.app import run as command
+from seq2see.cli.transcribe import _live
 from seq2see.core.errors import UserError
 from seq2see.data.generated import morse
 from seq2see.data.sound_augmentation import SoundAugmentation
+from seq2see.decoding.speech_settings import SpeechDecoding
 from seq2see.explorer.describe import describe_run
 from seq2see.explorer.workspace import Workspace
+from seq2see.metrics.speech_errors import error_rates
 from seq2see.runs.evaluate import evaluate, evaluated_rows
 from seq2see.runs.make_ensemble import make_ensemble
 from seq2see.runs.report import write_report
@@ -29,7 +32,8 @@ from seq2see.runs.train import NullListener, train_recipe
 from seq2see.tasks.live_transcript import LiveTranscript
 from seq2see.tasks.model_folder import Recipe
 from seq2see.tasks.speech_figures import recording_data
-from seq2see.tasks.transcriber import Transcriber
+from seq2see.tasks.task import task_of
+from seq2see.tasks.transcriber import Transcriber, batches_of
 
 OUTPUTS = (
     "transcribe", "transcribe-attention", "transcribe-joint", "transcribe-transducer", "transcribe-transducer-attention"
@@ -139,6 +143,14 @@ def test_beam_search_has_several_outputs_best_first(run: RunFolder):
 def test_the_probability_of_a_text_is_below_one(run: RunFolder):
     model = seq2see.load(run.path)
     assert model.score(keyed(), "et") < 0
+    sound = keyed(0.205)  # 19 frames, 5 vectors
+    needs_vectors = run.recipe().target.kind.startswith("ctc")
+    for text, possible in (("etete", True), ("etetet", False), ("ete", True), ("eee", True), ("eeee", False)):
+        assert (
+            -np.inf < model.score(sound, text) < 0
+            if possible or not needs_vectors
+            else model.score(sound, text) == -np.inf
+        )
 
 
 def test_the_report_shows_rates_recordings_and_the_worst_transcripts(run: RunFolder):
@@ -189,8 +201,35 @@ def test_the_verb_transcribe_prints_files_folders_times_and_json(run: RunFolder,
     assert shown["text"] == text
     assert command(["predict", str(run.path), str(first)]) == 0
     assert capsys.readouterr().out.rstrip("\n") == text
+    assert command(["transcribe", str(run.path), str(first), "--rate", "8000"]) == 2
+    assert "--rate is for a pipe" in capsys.readouterr().err
     assert command(["transcribe", str(run.path), str(tmp_path / "missing.wav")]) == 2
     assert "missing.wav" in capsys.readouterr().err
+
+
+def test_a_bad_file_of_a_folder_and_an_empty_folder_are_named(run: RunFolder, tmp_path: Path, capsys):
+    good = write_wav(tmp_path / "a" / "good.wav", keyed(0.7))
+    (tmp_path / "a" / "bad.wav").write_bytes(b"RIFF")
+    assert command(["transcribe", str(run.path), str(tmp_path / "a")]) == 2
+    output = capsys.readouterr()
+    assert output.out.startswith(f"{good}\t")
+    assert "bad.wav" in output.err
+    (tmp_path / "b").mkdir()
+    assert command(["transcribe", str(run.path), str(tmp_path / "b")]) == 2
+    assert "There is no sound file in this folder" in capsys.readouterr().err
+
+
+def test_the_validation_has_the_mean_loss_of_a_token_and_the_share_of_wrong_characters(run: RunFolder):
+    recipe, model = run.recipe(), seq2see.load(run.path)
+    task, valid = task_of(recipe), recipe.corpus.recordings(4000)[0]["valid"][:7]
+    loss, metrics = task.validate(model.module, task.dataset(recipe, model.tokenizers, valid), lambda: None)
+    samples = [valid.samples[index] for index in range(7)]
+    total = -sum(model.score(each, text) for each, text in zip(samples, valid.texts, strict=True))
+    assert loss == pytest.approx(total / sum(len(text) + 1 for text in valid.texts), rel=1e-2)
+    settings = SpeechDecoding(ctc_weight=0).model_dump()
+    outputs = [each.text for each in model.predict(samples, **settings)]
+    rate = error_rates(outputs, valid.texts)["character"].value / 100
+    assert metrics == {"valid_character_error_rate": pytest.approx(rate, abs=0.05)}
 
 
 def test_a_recording_that_is_too_loud_has_a_warning(run: RunFolder, tmp_path: Path, capsys):
@@ -212,6 +251,10 @@ def test_from_a_pipe_letters_are_committed_as_they_come(run: RunFolder, capsys, 
     else:
         assert code == 0
         assert capsys.readouterr().out.endswith("\n")
+    for rate in ("-1", "0", "3999", "384001"):
+        assert command(["transcribe", str(run.path), "-", "--rate", rate]) == 2
+        if code == 0:
+            assert f"Sound with {int(rate):,} samples per second is not supported" in capsys.readouterr().err
     for option in (["--times"], ["--json"], ["--set", "decoding.num_beams=2"]):
         assert command(["transcribe", str(run.path), "-", *option]) == 2
         assert "have no effect on a pipe" in capsys.readouterr().err
@@ -242,6 +285,34 @@ def test_live_letters_are_committed_once_and_in_order():
     pieces.append(live.finish())
     assert "".join(pieces) == live.text == "".join(map(str, range(20)))
     assert len(live.window) <= 800
+
+
+def test_live_sound_may_be_integers_and_too_little_of_it_has_no_text():
+    live = LiveTranscript(Ruler())  # type: ignore[arg-type]
+    assert live.finish() == live.feed(np.array([16384, -32768], np.int16)) == live.finish() == ""
+    assert live.window.tolist() == [0.5, -1.0]
+
+
+class OddPipe(io.BytesIO):
+    """A pipe that gives an odd number of bytes at a time: the second half of a sample comes later."""
+
+    def read1(self, size=-1):
+        return super().read1(7)
+
+
+def test_half_a_sample_of_a_pipe_waits_for_its_other_half(monkeypatch):
+    samples, heard = np.arange(-50, 51, dtype="<i2"), []
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=OddPipe(samples.tobytes())))
+    monkeypatch.setattr(LiveTranscript, "feed", lambda live, part: heard.extend(part.tolist()) or "")
+    _live(Ruler(), None)  # type: ignore[arg-type]
+    assert heard == samples.tolist()
+
+
+def test_the_frames_of_a_batch_are_counted_with_their_padding():
+    """At most 16,000 frames: three rows of 5,334 are too many, as are three of 8,000."""
+    assert list(batches_of([3, 8000, 7999, 5333, 5334])) == [[0, 3], [4, 2], [1]]
+    assert list(batches_of([8000, 8000])) == [[0, 1]]
+    assert list(batches_of([])) == []
 
 
 def test_recordings_too_short_for_their_text_are_refused_by_name(tmp_path: Path):
@@ -298,7 +369,8 @@ def test_an_impossible_recipe_is_refused():
 def test_label_smoothing_without_an_effect_is_refused(name: str):
     with pytest.raises(UserError, match="leave out"):
         tiny(name, **{"objective.label_smoothing": 0.1})
-    assert tiny("transcribe-joint", **{"objective.label_smoothing": 0.1}).objective.label_smoothing == 0.1
+    smoothed = tiny("transcribe-joint", **{"objective.label_smoothing": 0.1})
+    assert task_of(smoothed).objective(smoothed).label_smoothing == 0.1
 
 
 def test_letters_have_times_even_if_the_model_samples(run: RunFolder):

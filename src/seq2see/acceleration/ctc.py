@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
@@ -22,7 +21,6 @@ class NativeCTCLoss(CTCLoss):
         self, log_probabilities: Float[Tensor, "row frame token"], frames: Int[Tensor, "row"], labels: Sequences
     ) -> Float[Tensor, "row"]:
         """The loss of each row; 0 for labels that need more frames than there are."""
-        targets = torch.where(labels.valid, labels.values, BLANK)
         return functional.ctc_loss(
-            log_probabilities.transpose(0, 1), targets, frames, labels.lengths, BLANK, "none", zero_infinity=True
+            log_probabilities.transpose(0, 1), labels.values, frames, labels.lengths, BLANK, "none", zero_infinity=True
         )

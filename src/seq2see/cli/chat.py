@@ -128,6 +128,10 @@ def _save(conversation: Conversation, file: str) -> None:
     if not conversation.messages:
         raise UserError("There is no message yet.", hint="Enter one first.")
     path = Path(file)
-    with path.open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps({"messages": messages}, ensure_ascii=False) + "\n")
+    try:
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"messages": messages}, ensure_ascii=False) + "\n")
+    except OSError as error:  # the conversation continues
+        message = f"The dialogue cannot be written ({error.strerror})."
+        raise UserError(message, location=file, hint="Write /save FILE.") from None
     print(f"({len(messages)} messages written to {path})")

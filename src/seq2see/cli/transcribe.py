@@ -19,7 +19,9 @@ CHUNK_SECONDS = 0.2
 def transcribe(
     run: Annotated[str, typer.Argument(help="A run of the task transcribe: its folder, its name, or latest.")],
     sounds: Annotated[list[str], typer.Argument(help="Sound files or folders; - for samples (int16) from a pipe.")],
-    rate: Annotated[int, typer.Option(help="Samples per second of the pipe; default: those of the model.")] = 0,
+    rate: Annotated[
+        int | None, typer.Option(help="Samples per second of the pipe; default: those of the model.")
+    ] = None,
     times: Annotated[bool, typer.Option("--times", help="Print a line for each letter, with its times.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object per recording.")] = False,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A decoding setting: decoding.num_beams=5.")] = None,
@@ -37,8 +39,10 @@ def transcribe(
     if sounds == ["-"]:
         if times or json_ or settings:
             raise UserError("--times, --json and --set have no effect on a pipe.", hint="Leave them out.")
-        _live(model, rate or model.rate)
+        _live(model, rate)
         return
+    if rate is not None:
+        raise UserError("--rate is for a pipe: a file contains its sampling rate.", hint="Leave it out.")
     files = [file for name in sounds for file in _files(Path(name))]
     failed = 0
     for file in files:
@@ -85,14 +89,14 @@ def _print(prediction: Transcription, file: Path | None, times: bool, as_json: b
             print(f"  {each['start']:8.2f} s {each['end']:8.2f} s  {each['p']:.2f}  {each['text']}")
 
 
-def _live(model: Transcriber, rate: int) -> None:
+def _live(model: Transcriber, rate: int | None) -> None:
     """Print letters as they are committed."""
     import numpy as np
 
     from seq2see.tasks.live_transcript import LiveTranscript
 
-    live, size = LiveTranscript(model, rate), 2 * round(CHUNK_SECONDS * rate)
-    rest = b""
+    live, rest = LiveTranscript(model, rate), b""
+    size = 2 * round(CHUNK_SECONDS * live.rate)
     while content := sys.stdin.buffer.read1(size):  # type: ignore[union-attr]
         content = rest + content
         whole = len(content) // 2 * 2

@@ -282,13 +282,8 @@ def special_id(tokenizer: Tokenizer, name: str) -> int:
 
 
 def text_ids(tokenizer: Tokenizer, text: str) -> list[int]:
-    """The ids of a text, in which the name of a special token is plain text."""
-    library = tokenizer._library
-    before, library.encode_special_tokens = library.encode_special_tokens, True
-    try:
-        return tokenizer.encode(text) if text else []
-    finally:
-        library.encode_special_tokens = before
+    """The ids of a text, in which the name of a special token is plain text (see `tokenizer_files.build`)."""
+    return tokenizer.encode(text) if text else []
 
 
 def encode_parts(tokenizer: Tokenizer, parts: Parts) -> list[int]:

@@ -56,6 +56,12 @@ class LogMel:
             raise UserError(message, hint="Set source.bands to a smaller number, such as 40.")
 
     @property
+    def fingerprint(self) -> str:
+        """All numbers that determine the features of a recording."""
+        lengths = f"{self.rate} {self.window_length} {self.hop} {self.bands}"
+        return f"{lengths} {FLOOR} {SILENCE} {WARP_BOUNDARY}"
+
+    @property
     def frequencies(self) -> list[float]:
         """The peak of each band in Hz."""
         top = mel(self.rate / 2)

@@ -88,8 +88,8 @@ class RecordingDataset:
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of all recordings, of the number of bands, and of the token ids of all texts."""
-        settings = f"{self.examples.fingerprint} {self.features.bands} {self.tokenizer.fingerprint}"
+        """The SHA-256 of all recordings, of the settings of their features, and of the token ids of all texts."""
+        settings = f"{self.examples.fingerprint} {self.features.fingerprint} {self.tokenizer.fingerprint}"
         return hashlib.sha256(settings.encode() + self.side.ids.astype("<i4").tobytes()).hexdigest()
 
     def too_short(self, subsampling: int = SUBSAMPLING) -> IntArray:

@@ -125,7 +125,7 @@ class RecordingExamples(Sequence[Example]):
     names: tuple[str, ...]
     """The file of each recording, or another name."""
     speakers: tuple[str, ...] = ()
-    """The speaker of each recording; empty if unknown."""
+    """The speaker of each recording, an empty name if unknown; empty if all are."""
     times: tuple[CharacterTimes, ...] = ()
     """Start and end of each character, in seconds; a space has the time of the gap. Empty if unknown."""
 

@@ -21,7 +21,7 @@ from seq2see.core.errors import UserError
 from seq2see.data.examples import ImageExamples
 from seq2see.data.image_dataset import ImageProcessor, VideoProcessor
 from seq2see.data.readers.image_files import decode_image
-from seq2see.data.readers.sound_files import decode_sound
+from seq2see.data.readers.sound_files import DecodedSound, decode_sound
 from seq2see.data.readers.video_decoding import load_frames
 from seq2see.data.recordings import CharacterTimes, RecordingExamples
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS, ArrayResponse, ImageBase64, Index, PixelsBase64, RunRequest
@@ -118,12 +118,12 @@ def pixels_of(run: OpenRun, *files: str) -> NDArray[np.uint8]:
     return decode_image(contents[0], "image", processor.image_size, processor.channels)
 
 
-def samples_of(run: OpenRun, file: str) -> NDArray[np.float32]:
-    """The samples of a sound file in base64, at the sampling rate of the model of this run."""
+def sound_of(run: OpenRun, file: str) -> DecodedSound:
+    """A sound file in base64, at the sampling rate of the model of this run."""
     model: Any = run.model
     if run.task.input_kind != "sound":
         raise UserError("This model does not accept sounds.", location=run.name, hint="Choose a run that transcribes.")
-    return decode_sound(decode_base64(file, "sound"), model.rate, "this recording").samples
+    return decode_sound(decode_base64(file, "sound"), model.rate, "this recording")
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,8 @@ class Recording:
     truth: str = ""
     times: CharacterTimes = ()
     """Start and end of each character of `truth` in seconds, if known."""
+    warnings: tuple[str, ...] = ()
+    """Warnings about an uploaded file, for example that it is clipped."""
 
 
 def test_recordings(run: OpenRun) -> RecordingExamples | None:
@@ -149,7 +151,8 @@ def test_recordings(run: OpenRun) -> RecordingExamples | None:
 def recording_of(run: OpenRun, number: int, file: str = "") -> Recording:
     """A sound file in base64, or a recording of the test split; without test recordings, a tone."""
     if file:
-        return Recording(samples_of(run, file))
+        decoded = sound_of(run, file)
+        return Recording(decoded.samples, warnings=decoded.messages)
     examples = test_recordings(run)
     if not examples:
         return Recording(run.task.example_input(run.settings), "440 Hz")

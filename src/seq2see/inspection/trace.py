@@ -43,6 +43,7 @@ from seq2see.layers.recurrent_attention import AdditiveAttention, MemoryAttentio
 from seq2see.layers.recurrent_cells import CellRecord, RecurrentCell
 from seq2see.layers.recurrent_stack import BidirectionalRNN
 from seq2see.models.classifier import Classifier
+from seq2see.models.dual_encoder import DualEncoder
 from seq2see.models.embedding_model import EmbeddingModel
 from seq2see.models.tagger import Tagger
 
@@ -250,7 +251,7 @@ def _stream_points(model: nn.Module) -> Iterator[tuple[RecordedSignal, nn.Module
         for each, block in (blocks or {name: body}).items():
             yield RecordedSignal(each, "stream", side), block
     if isinstance(head := getattr(model, "head", None), nn.Module):
-        is_pooled = isinstance(model, Classifier | EmbeddingModel) and not isinstance(model, Tagger)
+        is_pooled = isinstance(model, Classifier | EmbeddingModel | DualEncoder) and not isinstance(model, Tagger)
         head_side: Side = "target" if hasattr(model, "decoder") else "pooled" if is_pooled else "source"
         yield RecordedSignal("head", "logits", head_side), head
 

@@ -52,8 +52,8 @@ def diagonals(lattice: Float[Tensor, "row frame position"]) -> Float[Tensor, "ro
     [[[1.0, 0.0], [3.0, 2.0], [0.0, 4.0]]]
     """
     frames, positions = lattice.shape[1:]
-    last = max(frames + positions - 1, 1)
-    numbers = torch.arange(last, device=lattice.device)[:, None] - torch.arange(positions, device=lattice.device)
+    count = frames + positions - 1
+    numbers = torch.arange(count, device=lattice.device)[:, None] - torch.arange(positions, device=lattice.device)
     exists = (numbers >= 0) & (numbers < frames)
     index = numbers.clamp(0, frames - 1)[None].expand(lattice.size(0), -1, -1)
     return torch.where(exists, lattice.gather(1, index), IMPOSSIBLE)

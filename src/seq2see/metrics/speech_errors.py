@@ -32,7 +32,7 @@ class ErrorRate:
     edits: int
     symbols: int
     groups: int
-    """The number of speakers that were resampled; without speakers, of recordings."""
+    """The number of speakers that were resampled; a recording whose speaker is unknown counts as one."""
 
     def __str__(self) -> str:
         return f"{self.value:.2f} % ({self.low:.2f} to {self.high:.2f})"
@@ -50,8 +50,8 @@ def edit_counts(
 
 
 def error_rate(counts: Sequence[tuple[int, int]], speakers: Sequence[str] = (), *, seed: int = 1) -> ErrorRate:
-    """Edits divided by symbols; without speakers, each recording is resampled by itself."""
-    names: list[Hashable] = [*speakers] or [*range(len(counts))]
+    """Edits divided by symbols; a recording whose speaker is unknown (an empty name) is resampled by itself."""
+    names: list[Hashable] = [name or index for index, name in enumerate(speakers or [""] * len(counts))]
     groups = {name: index for index, name in enumerate(dict.fromkeys(names))}
     sums = np.zeros((len(groups), 2), np.int64)
     for name, each in zip(names, counts, strict=True):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2see.core.errors import UserError
+from seq2see.data.readers.sound_files import RATES
 from seq2see.data.resampling import resample
 from seq2see.tasks.transcriber import Transcriber
 
@@ -31,6 +32,11 @@ class LiveTranscript:
             raise UserError(
                 "A decoder with attention needs the whole recording, so its letters cannot be committed one by one.",
                 hint="Choose a run with target.kind=ctc or target.kind=transducer, or give a file.",
+            )
+        if rate is not None and not RATES[0] <= rate <= RATES[1]:
+            raise UserError(
+                f"Sound with {rate:,} samples per second is not supported.",
+                hint=f"Give a sampling rate from {RATES[0]:,} to {RATES[1]:,} Hz.",
             )
         self.model, self.rate = model, rate or model.rate
         self.window = np.zeros(0, np.float32)

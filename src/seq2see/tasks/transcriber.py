@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.data.log_mel import LogMel
-from seq2see.data.readers.sound_files import decode_sound
+from seq2see.data.readers.sound_files import DecodedSound, decode_sound
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.decoding.ctc import TimedToken
 from seq2see.decoding.log_linear import OtherVocabulary
 from seq2see.decoding.speech_settings import SpeechDecoding
+from seq2see.layers.ctc import frames_needed
 from seq2see.models.sound_embedding import FRAMES_PER_VECTOR, vectors_of
 from seq2see.models.sound_settings import Sound
 from seq2see.tasks.model import Model, NamedBatch, Output, Prediction, ScoredText, TextAttention, trace_batch
@@ -60,7 +61,7 @@ class EncodedSound:
 
 
 class Transcriber(Model):
-    """A trained speech recognizer. Recordings are file names, or samples at the rate of the model."""
+    """A trained speech recognizer. Recordings are file names, decoded files, or samples at the rate of the model."""
 
     def __init__(self, stored: StoredModel, engine: Any, task: Any):
         super().__init__(stored, engine, task)
@@ -106,19 +107,17 @@ class Transcriber(Model):
         return output_of(self.module, OtherVocabulary(other.module, other.tokenizers.target, self.tokenizers.target))
 
     def encode_sound(self, sound: Any) -> EncodedSound:
-        """The features of a recording: a file name, or samples."""
-        warnings: tuple[str, ...] = ()
+        """The features of a recording: a file name, a decoded file, or samples."""
+        name, warnings = "", tuple[str, ...]()
         if isinstance(sound, str | Path):
-            decoded = decode_sound(sound, self.rate)
-            name, samples, warnings = str(sound), decoded.samples, decoded.messages
+            name, sound = str(sound), decode_sound(sound, self.rate)
+        if isinstance(sound, DecodedSound):
+            samples, warnings = sound.samples, sound.messages
         else:
-            name, samples = "", np.asarray(sound, np.float32)
+            samples = np.asarray(sound, np.float32)
             if samples.ndim != 1:
                 raise UserError(f"These samples have the shape {samples.shape}.", hint="Give one channel.")
-        try:
-            features = self.log_mel.features(samples)
-        except UserError as error:
-            raise UserError(error.message, location=error.location or name, hint=error.hint) from None
+        features = self.log_mel.features(samples)
         seconds = len(samples) / self.rate
         if seconds > LONG_SECONDS:
             warnings += (f"the recording has {seconds:.0f} s, much more than training recordings: cut it at pauses",)
@@ -151,10 +150,13 @@ class Transcriber(Model):
         return tuple(Letter(*row[:1], *row[1], row[2]) for row in zip(names, seconds, probabilities, strict=True))
 
     def seconds(self, token: TimedToken, frames: int) -> tuple[float, float]:
-        """Start and end of a token in seconds; each vector covers the time half a step before and after its middle."""
+        """Start and end of a token in seconds, within the frames.
+
+        Each vector covers the time half a step before and after its middle.
+        """
         half = FRAMES_PER_VECTOR // 2 * self.log_mel.hop_seconds
         first, last = (self.log_mel.frame_time(FRAMES_PER_VECTOR * index) for index in (token.start, token.end - 1))
-        end = self.log_mel.frame_time(frames) + half
+        end = self.log_mel.frame_time(frames - 1) + self.log_mel.window_seconds / 2
         return max(0.0, first - half), min(last + half, end)
 
     def timed_tokens(self, samples: NDArray[np.float32]) -> list[tuple[int, float, float]]:
@@ -178,9 +180,13 @@ class Transcriber(Model):
 
     @torch.inference_mode()
     def score(self, source: Any, target: str) -> float:
-        """The log-probability of a given transcript."""
-        batch = self._sound_batch(self.encode_sound(source), target)
-        loss = self.output().objective.loss(self.module.hidden(batch), self.module.head, batch.labels)  # type: ignore
+        """The log-probability of a given transcript; minus infinity if CTC needs more vectors for it."""
+        inputs, objective = self.encode_sound(source), self.output().objective
+        needed = frames_needed(self.tokenizers.target.encode(target))
+        if objective.kind.startswith("ctc") and needed > vectors_of(len(inputs.features)):
+            return -np.inf  # in training, the loss of such a text is 0
+        batch = self._sound_batch(inputs, target)
+        loss = objective.loss(self.module.hidden(batch), self.module.head, batch.labels)  # type: ignore
         return -float(loss)
 
     def stream(self, text: Any, *, seed: int = 0, **settings: Any) -> Iterator[str]:

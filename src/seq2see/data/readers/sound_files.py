@@ -220,7 +220,7 @@ def _checked(channels: NDArray[np.float32], file_rate: int, form: str, rate: int
     if file_rate != rate:
         issues.append("lower sampling rate" if file_rate < rate else "other sampling rate")
     loudness = 10 * np.log10(float(np.square(mono, dtype=np.float64).mean()) + 1e-12)
-    samples = resample(np.clip(mono, -1, 1), Fraction(rate, file_rate))
+    samples = resample(mono, Fraction(rate, file_rate))
     return DecodedSound(
         samples.clip(-1, 1), tuple(issues), file_rate, channels.shape[1], form, peak, round(float(loudness), 1)
     )

@@ -235,8 +235,10 @@ class ScannedRecordings:
         characters = sorted(set("".join(texts)))
         shown = "".join(characters[:100]) + (" ..." if len(characters) > 100 else "")
         yield f"texts: {len(set(texts)):,} different, of {len(characters):,} characters: {shown}"
-        speakers = {speaker for each in self.splits.values() for speaker in each.examples.speakers}
-        if speakers:
+        speakers = Counter(speaker for each in self.splits.values() for speaker in each.examples.speakers)
+        if unknown := speakers.pop("", 0):
+            yield f"speakers: {len(speakers):,}; {unknown:,} recordings have none, and each counts for itself"
+        elif speakers:
             yield f"speakers: {len(speakers):,}"
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.inputs import pixels_of, reject_file_model, samples_of
+from seq2see.explorer.inputs import pixels_of, reject_file_model, sound_of
 from seq2see.explorer.schemas import ImageBase64, InputText, RunRequest, SoundBase64
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.tasks.model import Output, Prediction, ScoredText
@@ -84,14 +84,14 @@ def predict(workspace: Workspace, request: PredictRequest) -> PredictResponse:
 
 
 def _inputs(run: OpenRun, request: PredictRequest) -> list[Any]:
-    """The inputs of the model: texts, pixels of images or samples of sounds; a text is never a file name."""
+    """The inputs of the model: texts, pixels of images or decoded sounds; a text is never a file name."""
     kinds = [name for name in ("texts", "images", "sounds") if getattr(request, name)]
     if len(kinds) > 1:
         raise UserError(f"The request has both {' and '.join(kinds)}.", hint="Give one of the two.")
     if request.images:
         return [pixels_of(run, each) for each in request.images]
     if request.sounds:
-        return [samples_of(run, each) for each in request.sounds]
+        return [sound_of(run, each) for each in request.sounds]
     if not request.texts:
         raise UserError("The request has no input.", hint="Give texts, images or sounds.")
     reject_file_model(run)

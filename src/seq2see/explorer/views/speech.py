@@ -88,7 +88,7 @@ def transcript(workspace: Workspace, request: SoundRequest) -> dict[str, Any]:
         "vocabulary": data.vocabulary,
         "queries": data.queries,
         "live": model.output().live,
-        "warnings": list(data.warnings),
+        "warnings": [*recording.warnings, *data.warnings],
     }
 
 
