@@ -62,6 +62,7 @@ LABELS = {
     "rank": ("rank", "名次"),
     "frequency": ("frequency", "出现次数"),
     "slope": ("slope", "斜率"),
+    "seconds": ("seconds", "秒"),
     "prediction": ("prediction of the model", "模型的预测"),
     "others": ("others", "其他"),
     "contexts": ("one word in several sentences", "不同句子里的同一个词"),

@@ -12,8 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from seq2see.inspection.plotting import label_text, save_figure, use_chinese_font
+
 TEXT_COLOR, ALIGNED, TRUE = "#1a1a1a", "#d95f02", "#1b6ca8"
-WIDTH, ROW_HEIGHT = 10.0, 1.9
+WIDTH, ROW_HEIGHT, RESOLUTION = 10.0, 1.9, 110
 BINS = 1000
 """Points of the wave: each is the smallest and the largest sample of a part of it."""
 
@@ -54,7 +56,8 @@ def envelope(samples: NDArray[np.float32], bins: int = BINS) -> NDArray[np.float
 
 def draw_recordings(recordings: Sequence[PlottedRecording], path: Path) -> None:
     """Draw the wave, the spectrogram and the letters of each recording, one below the other."""
-    figure = Figure(figsize=(WIDTH, ROW_HEIGHT * len(recordings)), layout="constrained")
+    has_chinese_font = use_chinese_font()  # names of files and syllables may be Chinese
+    figure = Figure(figsize=(WIDTH, ROW_HEIGHT * len(recordings)), dpi=RESOLUTION, layout="constrained")
     ratios = [0.5, 1.0] * len(recordings)
     axes = figure.subplots(2 * len(recordings), 1, gridspec_kw={"height_ratios": ratios}, squeeze=False)[:, 0]
     for wave, spectrogram, recording in zip(axes[::2], axes[1::2], recordings, strict=True):
@@ -62,16 +65,16 @@ def draw_recordings(recordings: Sequence[PlottedRecording], path: Path) -> None:
         _draw_spectrogram(spectrogram, recording)
         wave.sharex(spectrogram)
     if len(axes):
-        axes[-1].set_xlabel("seconds", fontsize=8)
+        axes[-1].set_xlabel(label_text("seconds", has_chinese_font), fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
 
 
 def _draw_wave(axes: Axes, recording: PlottedRecording) -> None:
     low, high = envelope(recording.samples)
     times = np.linspace(0, recording.seconds, len(low))
     axes.fill_between(times, low, high, color="#8a8a8a", linewidth=0)
-    axes.set_title(recording.title, fontsize=8, loc="left", color=TEXT_COLOR)
+    axes.set_title(recording.title, fontsize=8, loc="left", color=TEXT_COLOR, parse_math=False)
     axes.set_yticks([])
     axes.tick_params(labelbottom=False, length=0)
     for side in ("top", "right", "left", "bottom"):
@@ -80,7 +83,14 @@ def _draw_wave(axes: Axes, recording: PlottedRecording) -> None:
         axes.axvspan(letter.start, letter.end, color=TRUE, alpha=0.12, linewidth=0)
         middle = (letter.start + letter.end) / 2
         axes.annotate(
-            letter.text, (middle, 1), xycoords=("data", "axes fraction"), ha="center", va="top", fontsize=7, color=TRUE
+            letter.text,
+            (middle, 1),
+            xycoords=("data", "axes fraction"),
+            ha="center",
+            va="top",
+            fontsize=7,
+            color=TRUE,
+            parse_math=False,
         )
 
 
@@ -94,5 +104,5 @@ def _draw_spectrogram(axes: Axes, recording: PlottedRecording) -> None:
         middle = (letter.start + letter.end) / 2
         axes.annotate(
             letter.text, (middle, 1), xycoords=("data", "axes fraction"), ha="center", va="top",
-            fontsize=8, color=ALIGNED, weight="bold",
+            fontsize=8, color=ALIGNED, weight="bold", parse_math=False,
         )  # fmt: skip
