@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tiny_recipes import stop_and_resume, tiny_recipe
 
+from seq2see.acceleration.packed_weights import PackedLinear, PackedLinearBfloat16, PackedLinearInt8
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.core.settings import walk
@@ -22,6 +23,7 @@ from seq2see.recipes.registry import recipe
 from seq2see.runs.chat import nearest_reply, open_chat, training_replies
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
+from seq2see.runs.make_ensemble import make_ensemble
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
@@ -153,6 +155,30 @@ def test_a_conversation_with_a_cache_equals_reading_everything_anew(runs: dict[s
         assert reply.strip() == model.replies([conversation.messages[:-1]], lambda count: None)[0].text
         "".join(sampled.reply(question))
     assert len({each.content for each in sampled.messages[1::2]}) > 3
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_a_conversation_and_a_prediction_are_in_the_precision_that_is_set(
+    runs: dict[str, RunFolder], precision: str, monkeypatch
+):
+    model = open_chat(str(runs["chat"].path))
+    layers = {type(each) for each in model.module_for(precision).modules()}
+    assert {"bf16": PackedLinearBfloat16, "int8": PackedLinearInt8}[precision] in layers
+    assert not any(isinstance(each, PackedLinear) for each in model.module.modules())
+    conversation = model.conversation(precision=precision)
+    for question, answer in QUESTIONS.items():
+        assert "".join(conversation.reply(question)) == answer
+    assert model("hello", precision=precision).text == "hi there."
+    monkeypatch.setenv("SEQ2SEE_PLAIN", "1")
+    with pytest.raises(UserError, match="decoded in float32"):
+        model("hello", precision=precision)
+
+
+def test_an_ensemble_holds_a_conversation(runs: dict[str, RunFolder], tmp_path: Path):
+    ensemble = make_ensemble([runs["chat"], runs["chat"]], tmp_path / "both")
+    conversation = open_chat(str(ensemble.path)).conversation()
+    for question, answer in QUESTIONS.items():
+        assert "".join(conversation.reply(question)) == answer
 
 
 def test_undo_restores_the_state_before_a_message(runs: dict[str, RunFolder]):
