@@ -19,6 +19,7 @@ from seq2see.data.dialogue import Dialogue, Message
 from seq2see.data.tokenizers.tokenizer import EOS, Characters, train_tokenizer
 from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.workspace import Workspace
+from seq2see.metrics.dialogue import TfIdf
 from seq2see.recipes.registry import recipe
 from seq2see.runs.chat import nearest_reply, open_chat, training_replies
 from seq2see.runs.evaluate import evaluate
@@ -230,6 +231,27 @@ def test_a_history_is_truncated_exactly_if_messages_are_left_out(runs: dict[str,
         monkeypatch.setattr(type(model), "max_tokens", max_tokens)
         assert model.is_truncated(history) == is_truncated
         assert (len(model.prompt_ids(history)) < length) == is_truncated
+
+
+def test_shared_words_add_to_the_score_of_a_reply(runs: dict[str, RunFolder], monkeypatch):
+    model = load(runs["chat-retrieve"].path)
+    history, replies = [Message("user", "is coal white?")], list(model.tokenizers.labels)
+    alone = model.candidate_scores([history], [replies])[0]
+    monkeypatch.setattr(type(model), "tfidf_weight", 2.0)
+    tfidf = TfIdf(replies)
+    shared = [tfidf.similarity(tfidf.vector("is coal white?"), tfidf.vector(each)) for each in replies]
+    expected = [first + 2 * second for first, second in zip(alone, shared, strict=True)]
+    assert model.candidate_scores([history], [replies])[0] == pytest.approx(expected, abs=1e-5)
+    best = model.best_replies([history], 3)[0]
+    assert [each.text for each in best] == sorted(replies, key=lambda text: -expected[replies.index(text)])
+    scale = float(model.encoder.head.scale.detach())
+    assert best[0].score - best[2].score == pytest.approx(scale * (max(expected) - min(expected)), abs=1e-3)
+
+
+def test_tfidf_weighs_the_newest_message_most(runs: dict[str, RunFolder]):
+    model = load(runs["chat-retrieve"].path)
+    words = model.tfidf_vector([Message("user", "snow"), Message("assistant", "coal"), Message("user", "coal")])
+    assert words["snow"] / words["coal"] == pytest.approx(0.7**2 / (1 + 0.7))
 
 
 @pytest.mark.parametrize("max_tokens", [4, 7, 8, 9, 40])
