@@ -15,6 +15,7 @@ from torch.testing import assert_close
 from seq2see.acceleration.attention import fused_attention
 from seq2see.core.batch import DenseSequences, Sequences
 from seq2see.layers.attention import (
+    AttentionRecord,
     CrossAttention,
     GroupedSelfAttention,
     KeyValueCache,
@@ -367,6 +368,18 @@ def test_unwritten_positions_of_the_cache_have_no_influence():
     dirty = KeyValueCache(torch.stack([cache.keys + 1e3, cache.values - 1e3], dim=1))
     position_ids = torch.arange(2)[None]
     assert torch.equal(layer.step(vectors, dirty, position_ids), layer.step(vectors, cache, position_ids))
+
+
+def test_the_fast_layer_reads_only_the_part_of_the_cache_that_is_written():
+    layer, vectors = fast(SelfAttention(6, 2)), torch.randn(2, 3, 6)
+    cache = layer.empty_cache(2, 1000)
+    cache.keys_values[:, :, :, 3:] = float("nan")  # a weight of zero would not hide it
+    seen: list[AttentionRecord] = []
+    layer.hook = seen.append
+    output = layer.step(vectors, cache, torch.arange(3).expand(2, -1))
+    assert seen[0].keys.shape == (2, 2, 3, 3)
+    assert_close(output, layer(vectors, causal_mask()))
+    assert cache.keys[:, :, :3].count_nonzero()  # it was written, not a copy
 
 
 # Grouped-query attention

@@ -85,6 +85,12 @@ def test_tfidf_prefers_the_candidate_with_the_rare_word():
     assert tfidf.idf["cat"] == pytest.approx(math.log(4 / 2) + 1)
 
 
+def test_the_factors_of_texts_weigh_their_words():
+    tfidf = TfIdf(["a b", "a b"])  # both words are equally frequent
+    assert tfidf.weighted_vector(["a", "b b"], [3.0, 2.0]) == pytest.approx({"a": 0.6, "b": 0.8})
+    assert tfidf.weighted_vector(["a b b"], [5.0]) == pytest.approx(tfidf.vector("a b b"))
+
+
 def test_an_interval_draws_whole_dialogues():
     # Ten replies of one dialogue that are right, and ten of another that are wrong: only 0, 50 or 100 % can be drawn.
     flags, dialogues = [1.0] * 10 + [0.0] * 10, [0] * 10 + [1] * 10

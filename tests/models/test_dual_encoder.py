@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
 from seq2see.core.batch import Batch, Sequences
+from seq2see.layers.initialization import initialize
 from seq2see.models.build import build_encoder
 from seq2see.models.dual_encoder import DualEncoder
 from seq2see.models.settings import EmbeddingTarget, ModelSettings, Text
@@ -17,8 +19,8 @@ def model() -> DualEncoder:
         source=Text(), target=EmbeddingTarget(), encoder=TransformerSettings(width=8, depth=1, heads=2, dropout=0.0)
     )
     built = DualEncoder(*build_encoder(settings, 13), 8).eval()
-    for weight in built.parameters():
-        nn.init.normal_(weight, std=0.5) if weight.dim() > 1 else None
+    for name, weight in built.named_parameters():
+        nn.init.normal_(weight, std=0.5) if weight.dim() > 1 and "_proj.matrix" not in name else None
     return built
 
 
@@ -46,3 +48,20 @@ def test_equal_words_are_similar_before_training():
     assert torch.allclose(
         encoder.history_vectors(Sequences.of([[4, 5, 6]])), encoder.reply_vectors(Sequences.of([[4, 5, 6]]))
     )
+
+
+@pytest.mark.parametrize("side", ["history", "reply"])
+def test_each_side_has_its_own_projection(side: str):
+    encoder, words = model(), Sequences.of([[4, 5, 6]])
+    sides = {"history": encoder.history_vectors, "reply": encoder.reply_vectors}
+    before = encoder.history_vectors(words)
+    with torch.no_grad():
+        encoder.get_submodule(f"{side}_proj").matrix.copy_(torch.eye(8).roll(1, dims=0))
+    for name, vectors in sides.items():
+        assert torch.allclose(vectors(words), before.roll(1, dims=1) if name == side else before)
+
+
+def test_initialization_keeps_the_identity():
+    encoder = model()
+    initialize(encoder, "xavier")
+    assert torch.equal(encoder.history_proj.matrix, torch.eye(8))

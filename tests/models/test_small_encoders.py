@@ -8,6 +8,7 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
+from seq2see.models.bag_of_words import BagOfWords
 from seq2see.models.convolutional import DilatedCNN, DilatedCNNSettings, GatedCNN, GatedCNNSettings
 from seq2see.models.encoder_model import EncoderOutput
 from seq2see.models.recurrent import CELLS, RecurrentEncoder, RecurrentEncoderSettings
@@ -52,6 +53,14 @@ def test_padding_does_not_change_the_output_of_any_encoder(name):
     alone = encoder(Sequences(vectors.values[1:2, :2], vectors.lengths[1:2]))
     assert_close(alone.values, memory.values[1:2, :2], rtol=0, atol=1e-6)
     assert_close(alone.pooled, memory.pooled[1:2], rtol=0, atol=1e-6)
+
+
+def test_the_pooled_vector_of_a_bag_of_words_is_the_mean_of_the_embeddings_in_any_order():
+    values = torch.tensor([[[1.0, 5.0], [3.0, 7.0], [8.0, 0.0]], [[2.0, 4.0], [float("nan")] * 2, [float("nan")] * 2]])
+    memory = BagOfWords()(Sequences(values, torch.tensor([3, 1])))
+    assert memory.pooled.tolist() == [[4, 4], [2, 4]]
+    assert memory.values[1].tolist() == [[2, 4], [0, 0], [0, 0]]
+    assert BagOfWords()(Sequences(values.flip(1)[:1], torch.tensor([3]))).pooled.tolist() == [[4, 4]]
 
 
 def test_the_pooled_vector_of_a_forward_encoder_is_its_last_valid_state():

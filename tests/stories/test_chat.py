@@ -13,6 +13,7 @@ import pytest
 import torch
 from tiny_recipes import stop_and_resume, tiny_recipe
 
+from seq2see.acceleration.packed_weights import PackedLinear, PackedLinearBfloat16, PackedLinearInt8
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.core.settings import walk
@@ -22,10 +23,12 @@ from seq2see.data.tokenizers.tokenizer import EOS, Characters, train_tokenizer
 from seq2see.decoding.engine import Decoding
 from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.workspace import Workspace
+from seq2see.metrics.dialogue import TfIdf
 from seq2see.recipes.registry import recipe
 from seq2see.runs.chat import nearest_reply, open_chat, training_replies
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
+from seq2see.runs.make_ensemble import make_ensemble
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
@@ -217,6 +220,30 @@ def test_each_reply_has_its_own_seed():
     assert [each.content for each in conversation.messages] == ["a", "x", "b", "x"]
 
 
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_a_conversation_and_a_prediction_are_in_the_precision_that_is_set(
+    runs: dict[str, RunFolder], precision: str, monkeypatch
+):
+    model = open_chat(str(runs["chat"].path))
+    layers = {type(each) for each in model.module_for(precision).modules()}
+    assert {"bf16": PackedLinearBfloat16, "int8": PackedLinearInt8}[precision] in layers
+    assert not any(isinstance(each, PackedLinear) for each in model.module.modules())
+    conversation = model.conversation(precision=precision)
+    for question, answer in QUESTIONS.items():
+        assert "".join(conversation.reply(question)) == answer
+    assert model("hello", precision=precision).text == "hi there."
+    monkeypatch.setenv("SEQ2SEE_PLAIN", "1")
+    with pytest.raises(UserError, match="decoded in float32"):
+        model("hello", precision=precision)
+
+
+def test_an_ensemble_holds_a_conversation(runs: dict[str, RunFolder], tmp_path: Path):
+    ensemble = make_ensemble([runs["chat"], runs["chat"]], tmp_path / "both")
+    conversation = open_chat(str(ensemble.path)).conversation()
+    for question, answer in QUESTIONS.items():
+        assert "".join(conversation.reply(question)) == answer
+
+
 def test_undo_restores_the_state_before_a_message(runs: dict[str, RunFolder]):
     model = open_chat(str(runs["chat"].path))
     conversation = model.conversation()
@@ -304,6 +331,27 @@ def test_a_candidate_scores_higher_if_its_words_are_rare_in_the_training(runs: d
     total = len(model.tokenizers.target) + 4  # each token once, and those of the reply with its end
     counts = [1 + 2, 1, 1, 1 + 1]
     assert score - plain == pytest.approx(-np.log([count / total for count in counts]).mean(), abs=1e-4)
+
+
+def test_shared_words_add_to_the_score_of_a_reply(runs: dict[str, RunFolder], monkeypatch):
+    model = load(runs["chat-retrieve"].path)
+    history, replies = [Message("user", "is coal white?")], list(model.tokenizers.labels)
+    alone = model.candidate_scores([history], [replies])[0]
+    monkeypatch.setattr(type(model), "tfidf_weight", 2.0)
+    tfidf = TfIdf(replies)
+    shared = [tfidf.similarity(tfidf.vector("is coal white?"), tfidf.vector(each)) for each in replies]
+    expected = [first + 2 * second for first, second in zip(alone, shared, strict=True)]
+    assert model.candidate_scores([history], [replies])[0] == pytest.approx(expected, abs=1e-5)
+    best = model.best_replies([history], 3)[0]
+    assert [each.text for each in best] == sorted(replies, key=lambda text: -expected[replies.index(text)])
+    scale = float(model.encoder.head.scale.detach())
+    assert best[0].score - best[2].score == pytest.approx(scale * (max(expected) - min(expected)), abs=1e-3)
+
+
+def test_tfidf_weighs_the_newest_message_most(runs: dict[str, RunFolder]):
+    model = load(runs["chat-retrieve"].path)
+    words = model.tfidf_vector([Message("user", "snow"), Message("assistant", "coal"), Message("user", "coal")])
+    assert words["snow"] / words["coal"] == pytest.approx(0.7**2 / (1 + 0.7))
 
 
 @pytest.mark.parametrize("max_tokens", [4, 7, 8, 9, 40])

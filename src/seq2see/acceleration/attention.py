@@ -18,7 +18,7 @@ of CPU and GPU. In both layouts a stack has vectors of the shape (row, time, wid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -285,6 +285,21 @@ class FusedAttention(Attention):
         return self.out_proj(layout_of(attention_mask).unpad(merge_heads(heads)))
 
 
+def written_part(
+    cache: KeyValueCache, attention_mask: AttentionMask, position_ids: Int[Tensor, "row time"]
+) -> tuple[KeyValueCache, AttentionMask]:
+    """The cache up to the last of these positions, and the mask of its keys; all later keys are hidden anyway.
+
+    The time of attention is then that of the tokens so far, not that of the whole capacity. On a GPU the cache stays
+    whole: reading the position would wait for all kernels. So does that of a compiled graph, whose shapes are fixed.
+    """
+    if position_ids.device.type != "cpu" or torch.compiler.is_compiling() or attention_mask.mask is None:
+        return cache, attention_mask
+    count = int(position_ids.max()) + 1
+    keys_values, mask = cache.keys_values[:, :, :, :count], attention_mask.mask[..., :count]
+    return KeyValueCache(keys_values), replace(attention_mask, mask=mask)
+
+
 class FusedSelfAttention(FusedAttention, SelfAttention):
     """`SelfAttention` by fused kernels."""
 
@@ -328,6 +343,7 @@ class FusedSelfAttention(FusedAttention, SelfAttention):
     ) -> Vectors:
         """New positions attend to the cached past; keys and values are one slice of the projection, without a copy."""
         self_attention_mask = self_attention_mask or cache_mask(position_ids, cache.keys.size(2))
+        cache, self_attention_mask = written_part(cache, self_attention_mask, position_ids)
         if self.relative_positions is None:
             heads = split_heads(self.qkv_proj(vectors), self.heads + 2 * self.kv_heads)
             queries, keys_values = heads[:, : self.heads], heads[:, self.heads :].unflatten(1, (2, self.kv_heads))

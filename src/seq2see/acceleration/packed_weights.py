@@ -26,7 +26,7 @@ from seq2see.core.devices import device_of
 from seq2see.models.embeddings_and_heads import TiedHead
 from seq2see.models.language_model import LanguageModel
 
-MIN_PACKED_SIZE = 1 << 20
+MIN_PACKED_SIZE = 1 << 18
 """Float32 weights with fewer numbers than this are not packed: it would not be faster."""
 
 

@@ -238,8 +238,14 @@ class TfIdf:
 
     def vector(self, text: str) -> dict[str, float]:
         """The weights of the words of a text, of length 1."""
-        counts = Counter(words_in(text))
-        weights = {word: count * self.idf.get(word, self.default) for word, count in counts.items()}
+        return self.weighted_vector([text], [1.0])
+
+    def weighted_vector(self, texts: Sequence[str], factors: Sequence[float]) -> dict[str, float]:
+        """The weights of the words of several texts, each text with a factor, of length 1."""
+        weights: dict[str, float] = {}
+        for text, factor in zip(texts, factors, strict=True):
+            for word, count in Counter(words_in(text)).items():
+                weights[word] = weights.get(word, 0.0) + factor * count * self.idf.get(word, self.default)
         norm = math.sqrt(sum(weight**2 for weight in weights.values())) or 1.0
         return {word: weight / norm for word, weight in weights.items()}
 

@@ -31,6 +31,7 @@ from seq2see.layers.pooling import (
 )
 from seq2see.layers.positions import POSITIONS, POSITIONS_2D, LearnedPositions, LearnedPositions2d
 from seq2see.layers.resnet import ConvolutionalStem, ResNetStem, conv2d
+from seq2see.models.bag_of_words import BagOfWords, BagOfWordsSettings
 from seq2see.models.bert import BERT, BERTForPreTraining, PredictionHeadTransform
 from seq2see.models.classifier import CLASSIFIERS
 from seq2see.models.convolutional import (
@@ -95,6 +96,7 @@ ENCODERS: dict[type[Settings], Callable[[Any, str], nn.Module]] = {
     GatedCNNSettings: lambda settings, positions: GatedCNN.from_settings(settings),
     DilatedCNNSettings: lambda settings, positions: DilatedCNN.from_settings(settings),
     TextCNNSettings: lambda settings, positions: TextCNN.from_settings(settings),
+    BagOfWordsSettings: lambda settings, positions: BagOfWords(),
     ResNetSettings: lambda settings, positions: ResNetEncoder(settings),
 }
 PATCH_EMBEDDINGS: dict[str, Callable[[Any, int, int], nn.Module]] = {  # from pixels to a feature map

@@ -1,9 +1,9 @@
 """Dual encoder: vectors for histories and replies, such that a history and its reply have a high dot product.
 
-Histories and replies share one encoder and one projection; they differ only in the tokens of the roles. So a history
-and a reply with the same words are similar from the first training step on, as in tf-idf. The score of a reply does not
-depend on the other replies, so the vectors of all candidates are computed once (Henderson et al. 2017; compare
-`embedding_model.py`).
+Histories and replies share one encoder, and each side has a projection, because an answer rarely means the same as its
+question. Both projections are the identity before training, so that a history and a reply with the same words are
+similar from the first training step on, as in tf-idf. The score of a reply does not depend on the other replies, so the
+vectors of all candidates are computed once (Henderson et al. 2017; compare `embedding_model.py`).
 """
 
 from __future__ import annotations
@@ -34,12 +34,27 @@ class SimilarityHead(nn.Module):
         return self.scale * histories @ replies.mT
 
 
+class UnitProjection(nn.Module):
+    """A linear layer that is the identity before training; its outputs have length 1.
+
+    The matrix is no `weight`, which would be initialized at random.
+    """
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.matrix, self.bias = nn.Parameter(torch.eye(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, vectors: Float[Tensor, "row width"]) -> Float[Tensor, "row width"]:
+        """(W x + b) / |W x + b| for each vector."""
+        return functional.normalize(vectors @ self.matrix.mT + self.bias, dim=-1)
+
+
 class DualEncoder(EncoderModel):
     """An encoder of histories and replies."""
 
     def __init__(self, source: nn.Module, encoder: nn.Module, width: int):
         super().__init__(source, encoder, SimilarityHead())
-        self.proj = nn.Linear(width, width)
+        self.history_proj, self.reply_proj = UnitProjection(width), UnitProjection(width)
 
     def forward(self, batch: Batch) -> Float[Tensor, "row candidate"]:
         """The score of each reply of the batch for each history; without replies, of each history for itself."""
@@ -57,8 +72,10 @@ class DualEncoder(EncoderModel):
 
     def history_vectors(self, source: Sequences) -> Float[Tensor, "row width"]:
         """A vector of length 1 for each history."""
-        return functional.normalize(self.proj(self.pooled(source)), dim=-1)
+        vectors: Tensor = self.history_proj(self.pooled(source))
+        return vectors
 
     def reply_vectors(self, replies: Sequences) -> Float[Tensor, "row width"]:
         """A vector of length 1 for each reply."""
-        return functional.normalize(self.proj(self.pooled(replies)), dim=-1)
+        vectors: Tensor = self.reply_proj(self.pooled(replies))
+        return vectors

@@ -11,6 +11,7 @@ from torch import nn
 
 from seq2see.core.settings import OpenKinds, Settings, default_kind
 from seq2see.data.tokenizers.tokenizer import BPE, TokenizerSettings
+from seq2see.models.bag_of_words import BagOfWordsSettings
 from seq2see.models.convolutional import DilatedCNNSettings, GatedCNNSettings, TextCNNSettings
 from seq2see.models.image_settings import PATCH_STRIDE_SETTING, ImageSource, VideoSource
 from seq2see.models.mlp_lm import MLPDecoderSettings
@@ -27,6 +28,7 @@ EncoderSettings = Annotated[
     | GatedCNNSettings
     | DilatedCNNSettings
     | TextCNNSettings
+    | BagOfWordsSettings
     | ResNetSettings,
     Field(discriminator="kind"),
     OpenKinds(OWN_ENCODERS),

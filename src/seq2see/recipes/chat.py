@@ -8,6 +8,7 @@ from seq2see.data.catalogue.dialogue_corpora import CatalogueDialogues
 from seq2see.data.generated.pocket_talk import PocketTalk
 from seq2see.data.tokenizers.tokenizer import BPE, WordLevel
 from seq2see.decoding.engine import Decoding
+from seq2see.models.bag_of_words import BagOfWordsSettings
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.chat import ChatRecipe, ChatSeq2seqRecipe, HistoryText
@@ -67,6 +68,33 @@ def chat_retrieve() -> ChatRetrieveRecipe:
             steps=800, learning_rate=1e-3, batch_tokens=2048, evaluate_every=200, schedule=Cosine(warmup=100)
         ),
     )
+
+
+def chat_retrieve_daily() -> ChatRetrieveRecipe:
+    """A bag of words and tf-idf choose the reply on everyday dialogues in English (xdailydialog)."""
+    return ChatRetrieveRecipe(
+        name="chat-retrieve-daily",
+        corpus=CatalogueDialogues(),
+        source=HistoryText(
+            tokenizer=WordLevel(), embedding=TokenEmbeddingSettings(positions="none"), messages=8, max_tokens=200
+        ),
+        encoder=BagOfWordsSettings(width=512, dropout=0.2),
+        tfidf_weight=1.0,
+        # A batch of many rows has many negatives.
+        training=Training(
+            steps=150, learning_rate=3e-3, batch_tokens=40_000, evaluate_every=50, schedule=Cosine(warmup=15)
+        ),
+    )
+
+
+def chat_retrieve_daily_zh() -> ChatRetrieveRecipe:
+    """The bag of words of `chat-retrieve-daily` on everyday dialogues in Chinese (xdailydialog)."""
+    return chat_retrieve_daily().with_(**{"name": "chat-retrieve-daily-zh", "corpus.language": "zh"})
+
+
+def chat_retrieve_chitchat() -> ChatRetrieveRecipe:
+    """The bag of words of `chat-retrieve-daily` on chit-chat of strangers (the chitchat dataset)."""
+    return chat_retrieve_daily().with_(**{"name": "chat-retrieve-chitchat", "corpus.name": "chitchat"})
 
 
 def chat_retrieve_generate() -> ChatRetrieveGenerateRecipe:

@@ -133,6 +133,16 @@ class TorchEngine:
             )
         return self._optimized[precision, threads]
 
+    def model_for_steps(self, precision: Precision) -> Any:
+        """The model for single steps, whose state outlives a search: on a CPU, the copy with packed weights."""
+        if plain_only() or self.device.type != "cpu":
+            if precision != "float32":
+                reason = "On a GPU" if self.device.type != "cpu" else "With SEQ2SEE_PLAIN=1"
+                raise UserError(f"{reason} a dialogue is decoded in float32.", hint="Leave out decoding.precision.")
+            return self.module
+        fast: Any = self.optimized_model(precision, torch.get_num_threads())
+        return fast.model
+
     def _is_exact(self) -> bool:
         """Whether results are bit-identical for any number of threads, as with native copies of all members."""
         return self.pool.cores > 1 and all(

@@ -142,10 +142,17 @@ class ChatModel(ReplyScoring, Model):
         space = self.max_tokens - len(start) - len(header)
         return [*start, *ids[-space:], *header]
 
-    def prompted(self, prompts: list[list[int]], capacity: int, state: Any = None) -> PromptedModel:
-        """The model with prompts of equal lengths, for the decoding loop."""
+    def module_for(self, precision: str, is_conversation: bool = False) -> Any:
+        """The module that generates in this precision; for a conversation, a copy that is fast for single rows."""
+        if not self.engine.streams or (precision == "float32" and not is_conversation):
+            return self.module
+        engine: Any = self.engine
+        return engine.model_for_steps(precision)
+
+    def prompted(self, prompts: list[list[int]], capacity: int, state: Any = None, module: Any = None) -> PromptedModel:
+        """The model (or this copy of it) with prompts of equal lengths, for the decoding loop."""
         tokenizer, template = self.tokenizers.target, self.template
-        model = PromptedModel(self.module, torch.tensor(prompts, device=self.device), capacity, state)
+        model = PromptedModel(module or self.module, torch.tensor(prompts, device=self.device), capacity, state)
         model.end_id = template.end_id(tokenizer)
         names = ["<user>", "<system>", "<assistant>"] if isinstance(template, RoleTemplate) else []
         names += [each for each in template.reply_header() if isinstance(each, Special)]
@@ -198,14 +205,14 @@ class ChatModel(ReplyScoring, Model):
         on_progress: Callable[[int], Any] = lambda count: None,
     ) -> list[list[Hypothesis]]:
         """The replies to histories; prompts of equal lengths share a batch."""
-        prompts = [self.prompt_ids(each) for each in histories]
+        prompts, module = [self.prompt_ids(each) for each in histories], self.module_for(decoding.precision)
         found: dict[int, list[Hypothesis]] = {}
         by_length = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
         for rows in _batches(by_length, [len(each) for each in prompts]):
             space = max(1, self.context_length - len(prompts[rows[0]]) + 1)
             limited = decoding.with_(max_new_tokens=min(decoding.max_new_tokens, space))
             results = decode(
-                self.prompted([prompts[row] for row in rows], self.context_length + 1),
+                self.prompted([prompts[row] for row in rows], self.context_length + 1, module=module),
                 None,
                 make_sampler(limited, seed),
                 make_limits(limited),
@@ -259,7 +266,7 @@ class ChatModel(ReplyScoring, Model):
         prompt = self.prompt_ids(history)
         space = max(1, self.context_length - len(prompt) + 1)
         limited = decoding.with_(max_new_tokens=min(decoding.max_new_tokens, space))
-        model = self.prompted([prompt], self.context_length + 1)
+        model = self.prompted([prompt], self.context_length + 1, module=self.module_for(decoding.precision))
         yield from reply_chunks(model, None, limited, seed, self.tokenizers.target)
 
     # --- scores and activations of a given reply ---

@@ -1,7 +1,8 @@
 """Replies from the training dialogues: chosen as they are, or as an additional input of a language model.
 
 `chat-retrieve` chooses the reply whose vector has the highest dot product with that of the history
-(`models/dual_encoder.py`): every reply is a text of the training dialogues. `chat-retrieve-generate` finds the training
+(`models/dual_encoder.py`): every reply is a text of the training dialogues. With `tfidf_weight`, rare words that both
+contain add to the score, even words that no training dialogue contains. `chat-retrieve-generate` finds the training
 message that is most similar to the last message by tf-idf; the reply to it becomes a part of the input of a language
 model, which generates (Weston et al. 2018, "Retrieve and Refine").
 """
@@ -17,6 +18,8 @@ from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from pydantic import Field
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Sequences
@@ -54,6 +57,16 @@ MAX_REPLIES = 50_000
 BATCH_ROWS = 256
 VALIDATION_ROWS = 64
 """Rows per batch of a validation, and so the number of candidates for each history."""
+TFIDF_DECAY = 0.7
+"""The factor by which tf-idf weighs each message less than the next one; chosen by the validation dialogues of
+xdailydialog and chitchat."""
+
+
+class ChatRetrieveModelSettings(ChatSeq2seqModelSettings):
+    """An encoder of histories and of replies, and the share of tf-idf in the score."""
+
+    tfidf_weight: float = Field(0.0, ge=0)
+    """The factor of the tf-idf similarity, which is added to the cosine of the vectors of history and reply."""
 
 
 class ChatRetrieveRecipe(Recipe):
@@ -66,10 +79,12 @@ class ChatRetrieveRecipe(Recipe):
     target: EmbeddingTarget = EmbeddingTarget()
     encoder: TextEncoder
     """The encoder of histories and replies."""
+    tfidf_weight: float = Field(0.0, ge=0)
+    """The factor of the tf-idf similarity, which is added to the cosine of the vectors of history and reply."""
     objective: InBatchSoftmax = InBatchSoftmax()
     prediction: Candidates = Candidates(top_k=5)
 
-    model_settings: ClassVar[type[ModelSettings]] = ChatSeq2seqModelSettings
+    model_settings: ClassVar[type[ModelSettings]] = ChatRetrieveModelSettings
 
 
 class CandidateDataset(ReplyDataset):
@@ -87,6 +102,34 @@ class CandidateDataset(ReplyDataset):
         batch = super().batch(indices)
         labels = torch.tensor([[self.numbers[int(index)]] for index in indices])
         return replace(batch, labels=labels)
+
+
+class TfIdfMatrix:
+    """The tf-idf vectors of texts as a sparse matrix (text, word), for the similarity of a query to all of them."""
+
+    def __init__(self, texts: Sequence[str]):
+        self.tfidf = TfIdf(texts)
+        self.columns = {word: column for column, word in enumerate(self.tfidf.idf)}
+        self.matrix = self._matrix([self.tfidf.vector(each) for each in texts])
+
+    def _matrix(self, vectors: Sequence[dict[str, float]]) -> Tensor:
+        cells = [
+            (row, self.columns[word], weight)
+            for row, vector in enumerate(vectors)
+            for word, weight in vector.items()
+            if word in self.columns
+        ]
+        rows, columns, weights = zip(*cells, strict=True) if cells else ((), (), ())
+        return torch.sparse_coo_tensor(
+            torch.tensor([rows, columns], dtype=torch.long),
+            torch.tensor(weights),
+            (len(vectors), len(self.columns)),
+            check_invariants=True,
+        ).coalesce()
+
+    def similarities(self, queries: Sequence[dict[str, float]]) -> Float[Tensor, "query text"]:
+        """The cosine of the vector of each query with that of each text."""
+        return (self.matrix @ self._matrix(queries).to_dense().T).T
 
 
 class ChatRetrieveModel(Model):
@@ -144,13 +187,35 @@ class ChatRetrieveModel(Model):
         ]
         return torch.cat(parts)
 
+    @property
+    def tfidf_weight(self) -> float:
+        """The factor of the tf-idf similarity in the score."""
+        settings: Any = self.config.model
+        return float(settings.tfidf_weight)
+
+    @cached_property
+    def tfidf_matrix(self) -> TfIdfMatrix:
+        """The words of all training replies."""
+        return TfIdfMatrix(self.tokenizers.labels)
+
+    def tfidf_vector(self, history: Sequence[Message]) -> dict[str, float]:
+        """The words of the messages that the encoder reads, of which the newest count most."""
+        source: Any = self.config.model.source
+        newest_first = [message.content for message in reversed(history[-source.messages :])]
+        factors = [TFIDF_DECAY**age for age in range(len(newest_first))]
+        return self.tfidf_matrix.tfidf.weighted_vector(newest_first, factors)
+
     @torch.inference_mode()
     def best_replies(self, histories: Sequence[Sequence[Message]], count: int) -> list[list[ReplyOutput]]:
         """The replies with the highest scores for each history, the best first."""
         labels = self.tokenizers.labels
         found = []
-        for vector in self.history_vectors(histories):
-            log_probabilities = self.encoder.head(vector[None], self.vectors)[0].detach().log_softmax(-1)
+        for history, vector in zip(histories, self.history_vectors(histories), strict=True):
+            similarities = self.vectors @ vector
+            if self.tfidf_weight:
+                shared = self.tfidf_matrix.similarities([self.tfidf_vector(history)])[0]
+                similarities = similarities + self.tfidf_weight * shared.to(self.device)
+            log_probabilities = (self.encoder.head.scale * similarities).detach().log_softmax(-1)
             best = log_probabilities.topk(min(count, len(labels)))
             rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
             found.append([ReplyOutput(labels[index], value) for index, value in rows])
@@ -169,7 +234,18 @@ class ChatRetrieveModel(Model):
         """For each history the score of each candidate."""
         vectors, texts = self.history_vectors(histories), [text for each in candidates for text in each]
         replies = iter(self.vectors_of(texts).split([len(each) for each in candidates]))
-        return [(vector @ next(replies).mT).tolist() for vector in vectors]
+        scores = [(vector @ next(replies).mT).tolist() for vector in vectors]
+        if not self.tfidf_weight:
+            return scores
+        tfidf = self.tfidf_matrix.tfidf
+        rows = zip(scores, map(self.tfidf_vector, histories), candidates, strict=True)
+        return [
+            [
+                score + self.tfidf_weight * tfidf.similarity(words, tfidf.vector(text))
+                for score, text in zip(row, texts, strict=True)
+            ]
+            for row, words, texts in rows
+        ]
 
     def stream_reply(self, history: Sequence[Message], decoding: Decoding, seed: int = 0) -> Iterator[str]:
         """The best reply to a history, as one chunk."""
@@ -302,31 +378,18 @@ Pair = tuple[str, str]
 
 
 class RetrievalIndex:
-    """Messages of the training dialogues and the replies to them, searched by the cosine of tf-idf vectors.
-
-    The vectors are a sparse matrix (message, word); a search multiplies it by the vectors of the queries.
-    """
+    """Messages of the training dialogues and the replies to them, searched by the cosine of tf-idf vectors."""
 
     def __init__(self, pairs: Sequence[Pair]):
         self.pairs = list(pairs)
-        self.tfidf = TfIdf([message for message, _ in self.pairs])
-        self.columns = {word: column for column, word in enumerate(self.tfidf.idf)}
-        self.matrix = self._matrix([message for message, _ in self.pairs]).to_sparse()
-
-    def _matrix(self, texts: Sequence[str]) -> Tensor:
-        dense = torch.zeros(len(texts), len(self.columns))
-        for row, text in enumerate(texts):
-            for word, weight in self.tfidf.vector(text).items():
-                if word in self.columns:
-                    dense[row, self.columns[word]] = weight
-        return dense
+        self.matrix = TfIdfMatrix([message for message, _ in self.pairs])
 
     def search(self, messages: Sequence[str], excluded: Sequence[Pair | None]) -> list[str]:
         """For each message the reply to the most similar message of the index, except that of an excluded pair."""
         found = []
         for start in range(0, len(messages), BATCH_ROWS):
             part = slice(start, start + BATCH_ROWS)
-            scores = (self.matrix @ self._matrix(messages[part]).T).T
+            scores = self.matrix.similarities([self.matrix.tfidf.vector(each) for each in messages[part]])
             for row, own in zip(scores, excluded[part], strict=True):
                 best = [self.pairs[index] for index in row.topk(min(2, len(self.pairs))).indices.tolist()]
                 found.append(next((reply for message, reply in best if (message, reply) != own), best[0][1]))

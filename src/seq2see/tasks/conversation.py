@@ -23,6 +23,7 @@ from seq2see.data.dialogue import Dialogue, Message
 from seq2see.data.tokenizers.tokenizer import EOS, PAD
 from seq2see.decoding.engine import PREFILL_CHUNK, Decoding, make_limits, make_logits_processors, make_sampler, stream
 from seq2see.inspection.trace import ATTENTION, trace
+from seq2see.models.language_model import LanguageModel
 from seq2see.tasks.model import INCOMPLETE_CHARACTER
 
 SEED_STRIDE = 7_368_787
@@ -54,15 +55,23 @@ class PromptedModel:
         """In the first step, process the prompts instead of <bos>; later, process the tokens."""
         parts = [tokens] if self.tokens_read else list(self.prompts.split(PREFILL_CHUNK, dim=1))
         for part in parts:
-            logits, state = self.model.step(part, state)
+            logits, state = self._last_logits(part, state)
         self.tokens_read += sum(part.size(1) for part in parts)
         self.state = state
-        logits = logits[:, -1:].clone()
+        logits = logits.clone()
         if self.end_id != EOS:
             logits[..., EOS] = logits[..., self.end_id]
             logits[..., self.end_id] = -torch.inf
         logits[..., self.forbidden] = -torch.inf
         return logits, state
+
+    def _last_logits(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row 1 vocab"], Any]:
+        """The logits after the last token: those after the other tokens of a prompt are never used."""
+        if not isinstance(self.model, LanguageModel):  # an ensemble
+            logits, state = self.model.step(tokens, state)
+            return logits[:, -1:], state
+        hidden, state = self.model.step_hidden(tokens, state)
+        return self.model.head(hidden[:, -1:]), state
 
 
 class Conversation:
@@ -185,7 +194,8 @@ class CachedConversation(Conversation):
         reserved = min(self.decoding.max_new_tokens, int(REPLY_SHARE * self.capacity))
         if self.past.length + len(prompt) > self.capacity - reserved:
             prompt = self._drop_oldest(self.capacity - reserved)
-        prompted = model.prompted([prompt], self.capacity, self.past.state)
+        module = model.module_for(self.decoding.precision, is_conversation=True)
+        prompted = model.prompted([prompt], self.capacity, self.past.state, module)
         space = self.capacity - self.past.length - len(prompt)
         decoding = self.decoding.with_(max_new_tokens=max(1, min(self.decoding.max_new_tokens, space)))
         self.reply_ids, length = [], 0

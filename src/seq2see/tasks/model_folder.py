@@ -35,6 +35,7 @@ from seq2see.data.tokenizers.tokenizer import UNK, Tokenizer
 from seq2see.decoding.engine import Decoding
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.interop.checkpoint_files import is_pretrained
+from seq2see.models.bag_of_words import BagOfWordsSettings
 from seq2see.models.build import named_tensors
 from seq2see.models.convolutional import DilatedCNNSettings, GatedCNNSettings, TextCNNSettings
 from seq2see.models.encoder_model import EncoderModel
@@ -45,7 +46,12 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.training.settings import Training
 
 TextEncoder = Annotated[
-    TransformerSettings | RecurrentEncoderSettings | GatedCNNSettings | DilatedCNNSettings | TextCNNSettings,
+    TransformerSettings
+    | RecurrentEncoderSettings
+    | GatedCNNSettings
+    | DilatedCNNSettings
+    | TextCNNSettings
+    | BagOfWordsSettings,
     Field(discriminator="kind"),
     OpenKinds(OWN_ENCODERS),
 ]
