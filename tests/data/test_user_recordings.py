@@ -229,7 +229,10 @@ def test_a_bad_recording_of_a_list_is_named_besides_the_line(tmp_path):
     table.write_text("path,text\n" + "".join(f"{path},{text}\n" for path, text, _ in rows(tmp_path)) + "none.wav,x\n")
     [report] = UserRecordings(paths=(str(table),)).check()
     (issue,) = report.issues["unreadable recording"]
-    assert (issue.location.line, issue.text) == (COUNT + 2, str(tmp_path / "none.wav"))
+    assert (issue.location.line, issue.text) == (
+        COUNT + 2,
+        f"{tmp_path.name}/none.wav",
+    )  # not cut, however long the path
 
 
 def test_the_vectors_of_the_report_are_those_of_the_model(tmp_path):

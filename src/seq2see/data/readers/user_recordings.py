@@ -32,6 +32,7 @@ from pydantic import Field
 
 from seq2see.core.errors import UserError, missing_file
 from seq2see.core.settings import Settings
+from seq2see.data.examples import short_name
 from seq2see.data.hold_out import check_hold_out, split_groups
 from seq2see.data.log_mel import HOP_SECONDS, SUBSAMPLING, WINDOW_SECONDS
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy, Location
@@ -161,7 +162,7 @@ class ScannedRecordings:
             self.report.read += 1
             if isinstance(result, SoundError):
                 self.report.rejected += 1
-                text = "" if item.location.file == result.location else result.location
+                text = "" if item.location.file == result.location else short_name(result.location)
                 self.report.add_issue(result.kind, item.location, result.message, text=text, hint=result.hint)
                 continue
             self.report.kept += 1
