@@ -16,7 +16,7 @@ from PIL import Image
 
 from seq2see.core.settings import walk
 from seq2see.data.recordings import to_int16
-from seq2see.recipes.registry import recipe
+from seq2see.recipes.registry import recipe, resolve
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.train import train_recipe
 

@@ -23,7 +23,7 @@ def client() -> Client:
 
 
 @pytest.mark.parametrize(
-    ("seed", "count"), [(1, 40), pytest.param(2, 2_000, marks=[pytest.mark.long, pytest.mark.timeout(400)])]
+    ("seed", "count"), [(1, 40), pytest.param(2, 3_000, marks=[pytest.mark.long, pytest.mark.timeout(400)])]
 )
 def test_no_response_is_an_internal_error(seed, count):
     rng = random.Random(seed)
