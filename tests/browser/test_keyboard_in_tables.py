@@ -138,6 +138,7 @@ def test_two_runs_and_two_texts_are_compared(open_view, page, runs):
     wait_for_link(page, second=runs.id("recurrent"))
     page.wait_for_selector(".side:nth-child(2) h2:has-text('recurrent')")
     wait_for_focus(page, "select[name=second]")
+    page.wait_for_selector("#control-layer")  # the layers of both runs have arrived; the next response is delayed
     page.locator("input[name=text]").focus()
     press(page, "Control+A")
     page.keyboard.type("老马")
