@@ -42,10 +42,10 @@ DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"
 POCKETSPHINX_RATE = 16_000
 LIVE_RECORDINGS, CHUNK_SECONDS = 100, 0.2
 """The number of recordings whose latency is measured, and the length of the chunks."""
-
-
 SINGLE: dict[str, Any] = {"corpus.max_digits": 1, "training.steps": 1000}
-"""Single digits."""
+"""The changes for single digits."""
+LONGER: dict[str, Any] = {"corpus.size": 30_000, "training.steps": 7000, "training.evaluate_every": 1000}
+"""The changes for a longer training with more recordings."""
 
 
 def fsdd(speaker: str) -> Recipe:
@@ -57,9 +57,6 @@ def audiomnist() -> Recipe:
     """Single digits of AudioMNIST; the test speakers are not trained on."""
     return recipe("transcribe-digits").with_(**SINGLE, **{"corpus.corpora": ("audiomnist",)})
 
-
-LONGER: dict[str, Any] = {"corpus.size": 30_000, "training.steps": 7000, "training.evaluate_every": 1000}
-"""About ten minutes on two cores instead of two."""
 
 ROWS: dict[str, Callable[[], Recipe]] = {
     "morse": lambda: recipe("transcribe"),
@@ -85,19 +82,19 @@ def measure(name: str, made: Recipe, out: Path) -> dict[str, Any]:
     run = train_recipe(made, out / "runs" / name, NullListener())
     seconds = time.monotonic() - start
     scores = {"seq2see": evaluate(run)["test"]}
-    if name.startswith(("fsdd", "audiomnist")) or name == "digit-strings":
-        scores |= peer_scores(made, single=name != "digit-strings")
+    is_digits = made.corpus.kind == "digit-strings"  # type: ignore[attr-defined]
+    if is_digits:
+        scores |= peer_scores(made)
     row = {"name": name, "seconds": round(seconds, 1), "scores": scores, "environment": describe_machine()}
-    if name == "digit-strings":
-        row["latency"] = latency(out / "runs" / name)
+    if is_digits:
+        row["latency"] = latency(out / "runs" / name, made)
     write_json(out / f"{name}.json", row)
     return row
 
 
-def latency(run: Path) -> dict[str, float]:
+def latency(run: Path, made: Recipe) -> dict[str, float]:
     """Milliseconds of computation for a chunk, and after the end of the sound: the median and the 95th percentile."""
     model: Any = load(run)
-    made: Any = recipe("transcribe-digits")
     recordings: Any = task_of(made).read(made)[0]["test"]
     size = round(CHUNK_SECONDS * recordings.rate)
     chunks, ends = [], []
@@ -119,11 +116,12 @@ def _milliseconds(call: Callable[[], Any]) -> float:
     return 1000 * (time.perf_counter() - began)
 
 
-def peer_scores(made: Recipe, single: bool) -> dict[str, Any]:
+def peer_scores(made: Recipe) -> dict[str, Any]:
     """The error rates of PocketSphinx on the test recordings of a recipe; empty if it is not installed."""
     if not find_spec("pocketsphinx"):
         return {}
     splits, _ = task_of(made).read(made)
+    single = made.corpus.max_digits == 1  # type: ignore[attr-defined]
     return {"PocketSphinx": pocketsphinx_scores(splits["test"], single)}  # type: ignore[arg-type]
 
 

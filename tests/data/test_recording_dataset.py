@@ -10,13 +10,12 @@ import torch
 from sound_stubs import RATE, noise, sine
 
 from seq2see.core.batch import IGNORE_INDEX
-from seq2see.data.log_mel import LogMel
+from seq2see.data.log_mel import LogMel, vectors_of
 from seq2see.data.pair_dataset import NO_EXAMPLE, BucketSampler
 from seq2see.data.recording_dataset import RecordingDataset
 from seq2see.data.recordings import RecordingExamples, StoredSamples
 from seq2see.data.sound_augmentation import SoundAugmentation
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, Characters, train_tokenizer
-from seq2see.models.sound_embedding import vectors_of
 from seq2see.tasks.transcribe import Transcribe, pad_recordings
 
 SECONDS = (0.31, 0.53, 0.2, 0.111)
@@ -93,8 +92,6 @@ def test_recordings_with_fewer_vectors_than_tokens_are_named():
     """0.111 s have 9 frames, 3 vectors; "abba" needs 4 of them, and one between the two b."""
     data = dataset()
     assert data.too_short().tolist() == [3]
-    assert data.too_short(subsampling=1).tolist() == []
-    assert data.too_short(subsampling=2).tolist() == []
     assert data.warnings() == ["1 recordings have fewer vectors than their text has tokens: 3.wav ('abba')."]
 
 

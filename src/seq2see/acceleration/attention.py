@@ -290,8 +290,8 @@ def written_part(
 ) -> tuple[KeyValueCache, AttentionMask]:
     """The cache up to the last of these positions, and the mask of its keys; all later keys are hidden anyway.
 
-    The time of attention is then that of the tokens so far, not that of the whole capacity. On a GPU the cache stays
-    whole: reading the position would wait for all kernels. So does that of a compiled graph, whose shapes are fixed.
+    So the time of a step grows with the tokens so far, not with the capacity. On a GPU the whole cache is returned,
+    because reading a position would wait for all kernels; and in a compiled graph, because its shapes are fixed.
     """
     if position_ids.device.type != "cpu" or torch.compiler.is_compiling() or attention_mask.mask is None:
         return cache, attention_mask

@@ -31,7 +31,7 @@ from seq2see.core.errors import UserError
 
 WINDOW_SECONDS, HOP_SECONDS = 0.025, 0.01
 """The length of a frame, and the time from one frame to the next."""
-SUBSAMPLING = 4
+FRAMES_PER_VECTOR = 4
 """Frames for each vector of the encoder, which begins with two convolutions of stride 2."""
 FLOOR = 1e-6
 """ε: the floor of the power relative to the loudest band, -60 dB."""
@@ -48,7 +48,7 @@ class LogMel:
 
     def __init__(self, rate: int, bands: int):
         self.rate, self.bands = rate, bands
-        self.window_length, self.hop = round(WINDOW_SECONDS * rate), round(HOP_SECONDS * rate)
+        self.window_length, self.hop = window_and_hop(rate)
         self.window = torch.hann_window(self.window_length)
         empty = np.flatnonzero(mel_bank(rate, bands, self.window_length).sum(0).numpy() == 0)
         if len(empty):
@@ -69,7 +69,7 @@ class LogMel:
 
     def frames(self, samples: int) -> int:
         """The number of frames of a recording of this many samples: only whole frames count."""
-        return max(0, 1 + (samples - self.window_length) // self.hop)
+        return frame_count(samples, self.rate)
 
     def frame_time(self, frame: int) -> float:
         """The middle of a frame, in seconds."""
@@ -92,6 +92,30 @@ class LogMel:
             raise UserError(message, hint=f"Record at least {WINDOW_SECONDS * 1000:.0f} ms.")
         spectrum = torch.stft(wave, self.window_length, self.hop, window=self.window, center=False, return_complex=True)
         return spectrum.abs().square().T / self.window.square().sum()
+
+
+def window_and_hop(rate: int) -> tuple[int, int]:
+    """The length of a frame, and the distance from one frame to the next, in samples."""
+    return round(WINDOW_SECONDS * rate), round(HOP_SECONDS * rate)
+
+
+def frame_count(samples: int, rate: int) -> int:
+    """The number of frames of a recording of this many samples at this rate.
+
+    >>> [frame_count(samples, 8000) for samples in (199, 200, 279, 280)]
+    [0, 1, 1, 2]
+    """
+    window_length, hop = window_and_hop(rate)
+    return max(0, 1 + (samples - window_length) // hop)
+
+
+def vectors_of(frames: int) -> int:
+    """The number of vectors of a spectrogram with this number of frames; the last vector may be of fewer than four.
+
+    >>> [vectors_of(frames) for frames in (1, 4, 5, 8)]
+    [1, 1, 2, 2]
+    """
+    return -(-frames // FRAMES_PER_VECTOR)
 
 
 def normalize(features: Float[Tensor, "frame band"]) -> Float[Tensor, "frame band"]:

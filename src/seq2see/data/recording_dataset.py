@@ -15,7 +15,7 @@ from torch import Tensor
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.seeds import generator
-from seq2see.data.log_mel import SUBSAMPLING, LogMel
+from seq2see.data.log_mel import LogMel, vectors_of
 from seq2see.data.ngrams import IntArray
 from seq2see.data.pair_dataset import MAX_SHOWN, EncodedTexts, decoder_inputs_and_labels, padded_width
 from seq2see.data.recordings import RecordingExamples
@@ -92,7 +92,7 @@ class RecordingDataset:
         settings = f"{self.examples.fingerprint} {self.features.fingerprint} {self.tokenizer.fingerprint}"
         return hashlib.sha256(settings.encode() + self.side.ids.astype("<i4").tobytes()).hexdigest()
 
-    def too_short(self, subsampling: int = SUBSAMPLING) -> IntArray:
+    def too_short(self) -> IntArray:
         """The recordings with too few frames for their text.
 
         Connectionist temporal classification needs a vector for each token, and one between two equal tokens, which
@@ -103,9 +103,8 @@ class RecordingDataset:
             ids = self.side.ids[start:end]
             ids = ids[ids != EOS]
             needed.append(len(ids) + np.count_nonzero(ids[1:] == ids[:-1]))
-        frames = np.array([self.features.frames(int(each)) for each in self.examples.lengths], np.int64)
-        vectors = -(-frames // subsampling)  # the last one may be of fewer frames
-        return np.flatnonzero(vectors < np.array(needed, np.int64))
+        vectors = [vectors_of(self.features.frames(int(each))) for each in self.examples.lengths]
+        return np.flatnonzero(np.array(vectors, np.int64) < np.array(needed, np.int64))
 
     def warnings(self) -> list[str]:
         """A warning about recordings that are too short for their texts, and one about unknown tokens."""

@@ -29,6 +29,7 @@ from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.inspection.patch_editing import mask_patches, reorder_patches
 from seq2see.models.image_settings import ImageSource
 from seq2see.runs.run_folder import read_table
+from seq2see.tasks.transcribe import EXAMPLE_HERTZ
 
 
 def example_of(run: OpenRun, text: str = "") -> Any:
@@ -155,7 +156,7 @@ def recording_of(run: OpenRun, number: int, file: str = "") -> Recording:
         return Recording(decoded.samples, warnings=decoded.messages)
     examples = test_recordings(run)
     if not examples:
-        return Recording(run.task.example_input(run.settings), "440 Hz")
+        return Recording(run.task.example_input(run.settings), f"{EXAMPLE_HERTZ} Hz")
     if number >= len(examples):
         message = f"There are {len(examples):,} test recordings, and no recording {number:,}."
         raise UserError(message, hint="Choose a smaller number, or upload a recording.")

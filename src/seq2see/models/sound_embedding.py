@@ -9,19 +9,8 @@ import torch
 from torch import nn
 
 from seq2see.core.batch import Sequences
+from seq2see.data.log_mel import vectors_of
 from seq2see.layers.norms_and_dropout import Dropout, LayerNorm
-
-FRAMES_PER_VECTOR = 4
-"""Frames of the spectrogram for each vector: each of the two convolutions halves the time."""
-
-
-def vectors_of(frames: int) -> int:
-    """The number of vectors of a spectrogram with this number of frames; the last vector may be of fewer than four.
-
-    >>> [vectors_of(frames) for frames in (1, 4, 5, 8)]
-    [1, 1, 2, 2]
-    """
-    return -(-frames // FRAMES_PER_VECTOR)
 
 
 class SoundEmbedding(nn.Module):

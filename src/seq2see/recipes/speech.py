@@ -29,8 +29,7 @@ def transcribe() -> TranscribeRecipe:
         corpus=MorseCorpus(),
         source=Sound(embedding=SoundEmbeddingSettings(channels=16)),
         target=CTCTarget(),
-        # A Morse letter lasts for half a second: its form, not its context, has to be learned. Convolutions find it in
-        # a few hundred steps, recurrent layers and self-attention in a few thousand.
+        # A Morse letter lasts for half a second: its form has to be learned, not its context.
         encoder=DilatedCNNSettings(),
         training=Training(
             steps=1500, learning_rate=4e-3, batch_tokens=4000, evaluate_every=250, schedule=Cosine(warmup=100)

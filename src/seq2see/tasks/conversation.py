@@ -31,7 +31,7 @@ SEED_STRIDE = 7_368_787
 REPLY_SHARE = 0.25
 """The largest share of the context that is reserved for a reply; decoding.max_new_tokens may need less."""
 MAX_CACHE = 2048
-"""The largest capacity of a cache in tokens: at every step the attention is computed over the whole capacity."""
+"""The largest capacity of a cache in tokens; on a GPU, each step computes attention over the whole capacity."""
 
 
 class PromptedModel:

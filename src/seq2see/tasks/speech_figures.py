@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2see.core.batch import Batch, Sequences
+from seq2see.data.log_mel import FRAMES_PER_VECTOR
 from seq2see.data.recordings import RecordingExamples
-from seq2see.models.sound_embedding import FRAMES_PER_VECTOR
 from seq2see.tasks.transcriber import Letter, Transcriber
 
 if TYPE_CHECKING:

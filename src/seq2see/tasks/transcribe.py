@@ -67,6 +67,8 @@ from seq2see.training.objectives import NextToken
 
 VALIDATED = 100
 """The number of validation recordings that are transcribed at each evaluation during training."""
+EXAMPLE_HERTZ = 440
+"""The frequency of the example input, a tone."""
 NAMED = 3
 """The number of recordings that an error message names."""
 
@@ -255,7 +257,7 @@ class Transcribe(GenerativeTask):
     def example_input(self, settings: ModelSettings) -> Any:
         """A second of a tone."""
         rate = settings.source.sampling_rate  # type: ignore[union-attr]
-        return np.sin(np.arange(rate) * 2 * np.pi * 440 / rate).astype(np.float32) / 10
+        return np.sin(np.arange(rate) * 2 * np.pi * EXAMPLE_HERTZ / rate).astype(np.float32) / 10
 
     def without_paths(self, examples: Any) -> Any:
         """The recordings, each named by its folder and its file."""

@@ -37,10 +37,10 @@ MAX_PEAK = 8.0
 """Floating-point samples may exceed 1 a little (by 18 dB), and are then clipped."""
 SILENT_PEAK = 1e-4
 """A recording whose largest deviation from its mean is smaller (-80 dB) is silent."""
-CLIPPED, CLIPPED_SHARE = 0.999, 1e-3
-"""A recording is clipped if more than the second number of its samples, as a share, are in runs of `CLIPPED_RUN`
-samples whose absolute value is at least the first number."""
-CLIPPED_RUN = 3
+CLIPPED, CLIPPED_RUN = 0.999, 3
+"""Samples are clipped if so many in sequence have at least this absolute value."""
+CLIPPED_SHARE = 1e-3
+"""A recording is clipped if more than this share of its samples are."""
 QUIET_PEAK = 0.01
 """A recording whose largest sample is smaller (-40 dB) is quiet."""
 BLOCK = 1 << 16

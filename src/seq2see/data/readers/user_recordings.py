@@ -23,7 +23,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, floor
 from pathlib import Path
 from typing import Literal
 
@@ -34,7 +33,7 @@ from seq2see.core.errors import UserError, missing_file
 from seq2see.core.settings import Settings
 from seq2see.data.examples import short_name
 from seq2see.data.hold_out import check_hold_out, split_groups
-from seq2see.data.log_mel import HOP_SECONDS, SUBSAMPLING, WINDOW_SECONDS
+from seq2see.data.log_mel import frame_count, vectors_of
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy, Location
 from seq2see.data.readers.image_files import parallel_map, total_memory
 from seq2see.data.readers.image_sets import SPLIT_FOLDERS, is_folder
@@ -194,8 +193,7 @@ class ScannedRecordings:
             self.report.add_issue("format mismatch", item.location, message)
         seconds = len(decoded.samples) / rate
         repeats = sum(first == second for first, second in zip(item.text, item.text[1:], strict=False))
-        frames = 1 + floor((seconds - WINDOW_SECONDS) / HOP_SECONDS + 1e-6)
-        vectors, needed = ceil(frames / SUBSAMPLING), len(item.text) + repeats
+        vectors, needed = vectors_of(frame_count(len(decoded.samples), rate)), len(item.text) + repeats
         if vectors < needed:
             message = f"{seconds:.2f} s are {vectors} vectors, and its {len(item.text)} characters need {needed}."
             self.report.add_issue("text too long", item.location, message, text=item.text)
