@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
 from seq2see.inspection.plotting import label_text, save_figure, use_chinese_font
@@ -105,4 +106,5 @@ def _draw_spectrogram(axes: Axes, recording: PlottedRecording) -> None:
         axes.annotate(
             letter.text, (middle, 1), xycoords=("data", "axes fraction"), ha="center", va="top",
             fontsize=8, color=ALIGNED, weight="bold", parse_math=False,
+            path_effects=[withStroke(linewidth=2, foreground="white")],  # readable where the spectrogram is dark
         )  # fmt: skip
