@@ -57,7 +57,6 @@ def assert_same(plain, optimized, steps):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bf16"])
 @pytest.mark.parametrize("vocab, block", [(7, 8), (64, 64), (301, 64), (40_000, 32_768)])
 def test_every_step_of_the_kernel_equals_the_step_of_the_search(vocab, block, dtype, monkeypatch):
-    from seq2see.acceleration import argmax
 
     monkeypatch.setattr(argmax, "BLOCK", block)
     plain, optimized = searches()
@@ -74,7 +73,6 @@ def test_every_step_of_the_kernel_equals_the_step_of_the_search(vocab, block, dt
 
 @needs_triton
 def test_among_equals_the_first_is_selected_within_and_across_blocks(monkeypatch):
-    from seq2see.acceleration import argmax
 
     monkeypatch.setattr(argmax, "BLOCK", 8)
     plain, optimized = searches()

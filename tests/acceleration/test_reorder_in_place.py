@@ -13,7 +13,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.long, torch.bool])
 @pytest.mark.parametrize("inputs, width, shape", [(3, 4, (2, 3, 7)), (2, 3, ()), (1, 5, (70, 61)), (2, 1, (5,))])
 def test_rows_become_their_parents(inputs, width, shape, dtype):
-    from seq2see.acceleration.reorder_in_place import reorder_in_place
+    from seq2see.acceleration.search_kernels import reorder_in_place
 
     rng = torch.Generator().manual_seed(1)
     tensor = torch.randint(0, 2 if dtype == torch.bool else 100, (inputs * width, *shape), generator=rng)
