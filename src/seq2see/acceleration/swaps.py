@@ -43,7 +43,7 @@ from seq2see.acceleration.layers import (
     link_residuals,
 )
 from seq2see.core.devices import plain_class
-from seq2see.layers.resnet import ConvolutionalStem, ResNet, ResNetStem
+from seq2see.models.resnet_encoder import ConvolutionalStem, ResNet, ResNetStem
 
 
 def plain_only() -> bool:
