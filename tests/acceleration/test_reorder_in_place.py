@@ -26,9 +26,9 @@ def test_rows_become_their_parents(inputs, width, shape, dtype):
 
 
 def test_a_long_row_is_moved_by_several_programs(monkeypatch):
-    from seq2see.acceleration import reorder_in_place as module
+    from seq2see.acceleration import search_kernels as module
 
-    monkeypatch.setattr(module, "BLOCK", 16)
+    monkeypatch.setattr(module, "REORDER_BLOCK", 16)
     tensor = torch.arange(4 * 37.0, device=DEVICE).view(4, 37)
     expected = tensor.clone()[[1, 0, 2, 2]]
     module.reorder_in_place(tensor, torch.tensor([1, 0, 2, 2], device=DEVICE), 2)
