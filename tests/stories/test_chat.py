@@ -17,9 +17,8 @@ from seq2see.acceleration.packed_weights import PackedLinear, PackedLinearBfloat
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.core.settings import walk
-from seq2see.data.chat_templates import RoleTemplate, add_role_tokens
+from seq2see.data.chat_templates import RoleTemplate
 from seq2see.data.dialogue import Dialogue, Message
-from seq2see.data.tokenizers.tokenizer import EOS, Characters, train_tokenizer
 from seq2see.decoding.engine import Decoding
 from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.workspace import Workspace
@@ -33,8 +32,8 @@ from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.chat_model import _batches
-from seq2see.tasks.chat_retrieval import LastReplyDataset
 from seq2see.tasks.conversation import SEED_STRIDE, Conversation, PromptedModel, choice_of
+from seq2see.tasks.task import task_of
 
 NAMES = ("chat", "chat-seq2seq", "chat-retrieve", "chat-retrieve-generate")
 QUESTIONS = {"what color is snow?": "snow is white.", "what color is coal?": "coal is black.", "hello": "hi there."}
@@ -354,15 +353,37 @@ def test_tfidf_weighs_the_newest_message_most(runs: dict[str, RunFolder]):
     assert words["snow"] / words["coal"] == pytest.approx(0.7**2 / (1 + 0.7))
 
 
-@pytest.mark.parametrize("max_tokens", [4, 7, 8, 9, 40])
-def test_the_labels_of_a_retrieved_row_are_the_reply_even_if_it_is_cut(max_tokens: int):
-    tokenizer = add_role_tokens(train_tokenizer(Characters(), ["abcdef"]))
-    messages = [Message("system", "f"), Message("user", "e"), Message("assistant", "abcdef")]
-    (row,) = LastReplyDataset([Dialogue.of(messages)], tokenizer, RoleTemplate(), max_tokens).rows
-    labels = [each for each, is_label in zip(row.ids, row.label_mask, strict=True) if is_label]
-    reply = [*tokenizer.encode("abcdef"), EOS]
-    assert labels == reply[: len(labels)]
-    assert labels
+def test_a_retrieved_reply_stands_before_each_reply_and_has_no_labels(dialogues: Path):
+    """The pair of "c" occurs once, so its own reply is not found: in the prediction it would not be, either."""
+    settings = small(dialogues, "chat-retrieve-generate")
+    texts = ("a b", "x", "a d", "y", "c a", "z")
+    once = Dialogue.of([Message("assistant" if number % 2 else "user", each) for number, each in enumerate(texts)])
+    twice = Dialogue.of(once.messages[:4])
+    task = task_of(settings)
+    tokenizers = task.fit(settings, [once, twice])
+    assert tokenizers.labels == ("a b\tx", "a d\ty", "c a\tz")
+    first, second = task.dataset(settings, tokenizers, [once, twice]).rows
+    tokens = tokenizers.target.tokens
+    assert " ".join(each for each in tokens(first.ids) if each != "<eos>") == (
+        "<bos> <user> a b <system> x <assistant> x <user> a d <system> y <assistant> y "
+        "<user> c a <system> x <assistant> z"
+    )
+    labels = [each for each, is_label in zip(first.ids, first.label_mask, strict=True) if is_label]
+    assert tokens(labels) == ["x", "<eos>", "y", "<eos>", "z", "<eos>"]
+    assert [first.dialogue, second.dialogue] == [0, 1]
+
+
+def test_a_prediction_reads_the_retrieved_replies_of_all_messages(runs: dict[str, RunFolder], monkeypatch):
+    model = open_chat(str(runs["chat-retrieve-generate"].path))
+    history = [Message("user", "hello"), Message("assistant", "snow"), Message("user", "what color is coal?")]
+    tokens = model.tokenizers.target.tokens
+    text = " ".join(tokens(model.prompt_ids(history))).replace(" <eos>", "")
+    whole = "<bos> <user> hello <system> hi there . <assistant> snow"
+    last = "<user> what color is coal ? <system> coal is black . <assistant>"
+    assert text == f"{whole} {last}"
+    monkeypatch.setattr(type(model), "max_tokens", len(model.prompt_ids(history)) - 1)
+    assert " ".join(tokens(model.prompt_ids(history))).replace(" <eos>", "") == f"<bos> {last}"
+    assert model.is_truncated(history)
 
 
 def test_the_explorer_gets_the_alternatives_and_the_attention_of_a_token(runs: dict[str, RunFolder]):

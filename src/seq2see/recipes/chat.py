@@ -100,7 +100,7 @@ def chat_retrieve_chitchat() -> ChatRetrieveRecipe:
 def chat_retrieve_generate() -> ChatRetrieveGenerateRecipe:
     """A GPT that reads a retrieved reply before it writes its own (Weston et al. 2018)."""
     settings = chat().model_dump() | {"task": "chat-retrieve-generate", "name": "chat-retrieve-generate"}
-    return ChatRetrieveGenerateRecipe.model_validate(settings).with_(**{"corpus.size": 2000})
+    return ChatRetrieveGenerateRecipe.model_validate(settings)
 
 
 def chat_daily() -> ChatRecipe:

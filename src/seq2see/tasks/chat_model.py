@@ -94,6 +94,8 @@ class ChatModel(ReplyScoring, Model):
 
     conversation_class: type[Conversation] = CachedConversation
     """The class of a conversation with this model."""
+    messages_per_exchange: int = 2
+    """The number of messages from one message of the user to the next one."""
 
     @property
     def template(self) -> BaseTemplate:
@@ -127,17 +129,21 @@ class ChatModel(ReplyScoring, Model):
 
     # --- token ids ---
 
+    def input_messages(self, history: Sequence[Message]) -> list[Message]:
+        """The messages that the model reads for a reply to a history."""
+        return list(history)
+
     def prompt_ids(self, history: Sequence[Message]) -> list[int]:
         """The token ids of a history with the header of its reply; the oldest exchanges are left out if needed."""
         template, tokenizer = self.template, self.tokenizers.target
-        messages = template.with_system(check_history(history))
+        messages = template.with_system(self.input_messages(check_history(history)))
         first = int(messages[0].role == "system")
         encoded = template.encode(tokenizer, messages)
         start, header = template.start_ids(tokenizer), template.reply_ids(tokenizer)
         sizes, begin = [len(each.ids) for each in encoded], first
         fixed = len(start) + len(header) + sum(sizes[:first])
-        while begin + 2 < len(sizes) and fixed + sum(sizes[begin:]) > self.max_tokens:
-            begin += 2
+        while begin + self.messages_per_exchange < len(sizes) and fixed + sum(sizes[begin:]) > self.max_tokens:
+            begin += self.messages_per_exchange
         ids = [each for message in (*encoded[:first], *encoded[begin:]) for each in message.ids]
         space = self.max_tokens - len(start) - len(header)
         return [*start, *ids[-space:], *header]
@@ -248,7 +254,7 @@ class ChatModel(ReplyScoring, Model):
     def is_truncated(self, history: Sequence[Message]) -> bool:
         """Whether a history is too long for the context, so that its oldest messages are left out."""
         template, tokenizer = self.template, self.tokenizers.target
-        encoded = template.encode(tokenizer, template.with_system(history))
+        encoded = template.encode(tokenizer, template.with_system(self.input_messages(history)))
         around = len(template.start_ids(tokenizer)) + self.header_length
         return around + sum(len(each.ids) for each in encoded) > self.max_tokens
 
