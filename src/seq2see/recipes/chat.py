@@ -101,7 +101,8 @@ def chat_retrieve_chitchat() -> ChatRetrieveRecipe:
 def chat_retrieve_generate() -> ChatRetrieveGenerateRecipe:
     """A GPT that reads a retrieved reply before it writes its own (Weston et al. 2018)."""
     settings = chat().model_dump() | {"task": "chat-retrieve-generate", "name": "chat-retrieve-generate"}
-    return ChatRetrieveGenerateRecipe.model_validate(settings)
+    # The retrieved replies make the rows longer.
+    return ChatRetrieveGenerateRecipe.model_validate(settings).with_(**{"training.batch_tokens": 3072})
 
 
 def chat_daily() -> ChatRecipe:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import cycle
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -363,6 +364,8 @@ class ChatRetrieve(DialogueTask):
 
 # --- a retrieved reply for a language model ---
 
+SIMILAR = 1e-5
+"""The largest difference of two cosines that is a rounding error."""
 MAX_PAIRS = 4000
 """The maximum number of pairs of a training message and its reply in the index; of more, every n-th is used."""
 
@@ -382,20 +385,30 @@ class RetrievalIndex:
 
     def __init__(self, pairs: Sequence[Pair]):
         self.pairs = list(pairs)
+        self.numbers = {pair: number for number, pair in enumerate(self.pairs)}
         self.matrix = TfIdfMatrix([message for message, _ in self.pairs])
 
     def search(self, messages: Sequence[str], excluded: Sequence[Pair | None]) -> list[str]:
-        """For each message the reply to the most similar message of the index, except that of an excluded pair."""
+        """For each message the reply to the most similar message of the index, except that of an excluded pair.
+
+        The same question has many replies, which are equally similar. They take turns, so that in training a model does
+        not always read the same one, and learns that its facts may be wrong.
+        """
         queries = list(zip(messages, excluded, strict=True))
         different = list(dict.fromkeys(queries))  # many dialogues have the same messages
-        found: dict[tuple[str, Pair | None], str] = {}
+        replies: dict[tuple[str, Pair | None], Iterator[str]] = {}
         for start in range(0, len(different), BATCH_ROWS):
             part = different[start : start + BATCH_ROWS]
             scores = self.matrix.similarities([self.matrix.tfidf.vector(message) for message, _ in part])
-            for row, (message, own) in zip(scores, part, strict=True):
-                best = [self.pairs[index] for index in row.topk(min(2, len(self.pairs))).indices.tolist()]
-                found[message, own] = next((pair[1] for pair in best if pair != own), best[0][1])
-        return [found[each] for each in queries]
+            replies |= {query: cycle(self._best(row, query[1])) for row, query in zip(scores, part, strict=True)}
+        return [next(replies[each]) for each in queries]
+
+    def _best(self, scores: Float[Tensor, "pair"], own: Pair | None) -> list[str]:
+        """The replies with the highest score."""
+        if own in self.numbers and len(self.pairs) > 1:
+            scores[self.numbers[own]] = -math.inf
+        best = (scores >= scores.max() - SIMILAR).nonzero().flatten().tolist()
+        return [self.pairs[number][1] for number in best]
 
 
 SEPARATOR = "\t"
