@@ -15,6 +15,7 @@ from tiny_recipes import stop_and_resume, tiny_recipe
 
 from seq2see.acceleration.packed_weights import PackedLinear, PackedLinearBfloat16, PackedLinearInt8
 from seq2see.cli.app import run as command
+from seq2see.cli.chat import HELP
 from seq2see.core.errors import UserError
 from seq2see.core.settings import walk
 from seq2see.data.chat_templates import RoleTemplate
@@ -32,7 +33,8 @@ from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.chat_model import _batches
-from seq2see.tasks.conversation import SEED_STRIDE, Conversation, PromptedModel, choice_of
+from seq2see.tasks.chat_retrieval import RetrievalIndex
+from seq2see.tasks.conversation import SAME_REPLY, SEED_STRIDE, Conversation, PromptedModel, choice_of
 from seq2see.tasks.task import task_of
 
 NAMES = ("chat", "chat-seq2seq", "chat-retrieve", "chat-retrieve-generate")
@@ -210,6 +212,8 @@ def test_each_reply_has_its_own_seed():
         config=SimpleNamespace(decoding=Decoding(max_new_tokens=7)),
         template=RoleTemplate(),
         stream_reply=lambda history, decoding, seed: seeds.append(seed) or iter(["x"]),
+        warnings=lambda text: (),
+        is_truncated=lambda history: False,
     )
     conversation = Conversation(model, seed=5)
     for action in (lambda: conversation.reply("a"), conversation.again, conversation.again):
@@ -267,6 +271,28 @@ def test_an_interrupted_reply_is_a_part_of_the_dialogue(runs: dict[str, RunFolde
     chunks.close()
     assert conversation.messages[-1] == Message("assistant", "snow")
     assert "".join(conversation.reply("what color is coal?")) == "coal is black."
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_conversation_names_unknown_words_and_a_reply_that_is_the_same(runs: dict[str, RunFolder], name: str):
+    conversation = open_chat(str(runs[name].path)).conversation()
+    "".join(conversation.reply("hello"))
+    assert conversation.notices == []
+    "".join(conversation.again())
+    assert conversation.notices == [SAME_REPLY]
+    "".join(conversation.reply("hello zebra"))
+    assert conversation.notices == ["unknown tokens zebra, replaced by <unk>"]
+
+
+@pytest.mark.parametrize("name", ["chat-seq2seq", "chat-retrieve", "chat-retrieve-generate"])
+def test_without_a_cache_a_full_context_is_reported_as_well(runs: dict[str, RunFolder], name: str):
+    conversation = open_chat(str(runs[name].path)).conversation()
+    "".join(conversation.reply("snow " * 300))
+    assert conversation.notices == ["The context is full: the oldest messages were left out."]
+
+
+def test_the_lines_of_the_help_fit_into_80_columns():
+    assert max(map(len, HELP.splitlines())) < 80
 
 
 def test_a_full_context_loses_the_oldest_whole_exchanges(dialogues: Path, tmp_path: Path):
@@ -361,7 +387,7 @@ def test_a_retrieved_reply_stands_before_each_reply_and_has_no_labels(dialogues:
     twice = Dialogue.of(once.messages[:4])
     task = task_of(settings)
     tokenizers = task.fit(settings, [once, twice])
-    assert tokenizers.labels == ("a b\tx", "a d\ty", "c a\tz")
+    assert tokenizers.labels == ("a b\tx\t2", "a d\ty\t2", "c a\tz\t1")
     first, second = task.dataset(settings, tokenizers, [once, twice]).rows
     tokens = tokenizers.target.tokens
     assert " ".join(each for each in tokens(first.ids) if each != "<eos>") == (
@@ -371,6 +397,15 @@ def test_a_retrieved_reply_stands_before_each_reply_and_has_no_labels(dialogues:
     labels = [each for each, is_label in zip(first.ids, first.label_mask, strict=True) if is_label]
     assert tokens(labels) == ["x", "<eos>", "y", "<eos>", "z", "<eos>"]
     assert [first.dialogue, second.dialogue] == [0, 1]
+
+
+def test_equally_similar_messages_take_turns():
+    index = RetrievalIndex([("who am i", "you are Ann"), ("who am i", "you are Ben"), ("hello", "hi")])
+    assert index.search(["who am i", "hello", "who am i", "who am i"], [None] * 4) == [
+        "you are Ann", "hi", "you are Ben", "you are Ann"
+    ]  # fmt: skip
+    assert index.search(["who am i"] * 2, [("who am i", "you are Ann")] * 2) == ["you are Ben"] * 2
+    assert RetrievalIndex([("a", "b")]).search(["a"], [("a", "b")]) == ["b"]
 
 
 def test_a_prediction_reads_the_retrieved_replies_of_all_messages(runs: dict[str, RunFolder], monkeypatch):

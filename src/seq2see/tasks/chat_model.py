@@ -344,6 +344,10 @@ class ChatSeq2seqModel(ReplyScoring, Model):
         """The token ids of the last messages, without <eos>."""
         return history_ids(self.tokenizers.source, check_history(history), self.history_length)
 
+    def is_truncated(self, history: Sequence[Message]) -> bool:
+        """Whether the last messages are too long for the encoder, so that the oldest tokens are left out."""
+        return len(self.source_ids(history)) > self.max_tokens
+
     def warnings(self, text: str) -> tuple[str, ...]:
         """Warnings about an input, for example unknown characters."""
         return message_warnings(self.tokenizers.target, parse_history(text))

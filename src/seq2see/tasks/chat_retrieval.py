@@ -178,6 +178,11 @@ class ChatRetrieveModel(Model):
         ids = history_ids(self.tokenizers.source, check_history(history), source.messages)
         return [*ids[-source.max_tokens :], EOS]
 
+    def is_truncated(self, history: Sequence[Message]) -> bool:
+        """Whether the last messages are too long for the encoder, so that the oldest tokens are left out."""
+        source: Any = self.config.model.source
+        return len(history_ids(self.tokenizers.source, history, source.messages)) > int(source.max_tokens)
+
     @torch.inference_mode()
     def history_vectors(self, histories: Sequence[Sequence[Message]]) -> Tensor:
         """(history, width): the vectors of histories."""
@@ -412,13 +417,13 @@ class RetrievalIndex:
 
 
 SEPARATOR = "\t"
-"""Separates a message and its reply in the stored list."""
+"""Separates a message, its reply, and the number of training dialogues with both in the stored list."""
 
 
-def index_of(labels: Sequence[str]) -> RetrievalIndex:
-    """The index of a stored list."""
-    pairs = [label.partition(SEPARATOR) for label in labels]
-    return RetrievalIndex([(message, reply) for message, _, reply in pairs])
+def stored_pairs(labels: Sequence[str]) -> Counter[Pair]:
+    """The pairs of a stored list, each with the number of its occurrences in the training dialogues."""
+    cells = [label.split(SEPARATOR) for label in labels]
+    return Counter({(message, reply): int(count) for message, reply, count in cells})
 
 
 def pairs_of(messages: Sequence[Message]) -> list[Pair]:
@@ -454,7 +459,7 @@ class ChatRetrieveGenerateModel(ChatModel):
     @cached_property
     def index(self) -> RetrievalIndex:
         """The messages and replies of the training dialogues."""
-        return index_of(self.tokenizers.labels)
+        return RetrievalIndex(list(stored_pairs(self.tokenizers.labels)))
 
     def input_messages(self, history: Sequence[Message]) -> list[Message]:
         """The history with a retrieved reply after each message of the user."""
@@ -472,9 +477,10 @@ class ChatRetrieveGenerate(Chat):
         """Learn a vocabulary, and store messages with their replies."""
         tokenizers = super().fit(recipe, train, pretrained)
         dialogues: Any = train
-        pairs = dict.fromkeys(pair for each in dialogues for pair in pairs_of(each.messages))
-        kept = [*pairs][:: -(-len(pairs) // MAX_PAIRS)]
-        return Tokenizers(tokenizers.source, tokenizers.target, tuple(SEPARATOR.join(pair) for pair in kept))
+        counts = Counter(pair for each in dialogues for pair in pairs_of(each.messages))
+        kept = sorted(counts)[:: -(-len(counts) // MAX_PAIRS)]
+        labels = [SEPARATOR.join((*pair, str(counts[pair]))) for pair in kept]
+        return Tokenizers(tokenizers.source, tokenizers.target, tuple(labels))
 
     def build(self, settings: ModelSettings, tokenizers: Tokenizers) -> nn.Module:
         """The language model; the stored pairs are not labels of a classifier."""
@@ -484,11 +490,10 @@ class ChatRetrieveGenerate(Chat):
         """Dialogues with a retrieved reply before each reply."""
         dialogues: Any = examples
         own = [pair for each in dialogues for pair in pairs_of(each.messages)]
-        # A pair that occurs once is excluded from its own search: the index has no pair of a new dialogue.
-        counts = Counter(own)
-        searched = index_of(tokenizers.labels).search(
-            [message for message, _ in own], [pair if counts[pair] == 1 else None for pair in own]
-        )
+        counts = stored_pairs(tokenizers.labels)
+        # A pair of one training dialogue is excluded from its own search: the index has no pair of a new dialogue.
+        excluded = [pair if counts[pair] == 1 else None for pair in own]
+        searched = RetrievalIndex(list(counts)).search([message for message, _ in own], excluded)
         found = iter(searched)
         rows = [
             Dialogue.of(with_retrieved(each.messages, [next(found) for _ in pairs_of(each.messages)]), each.location)
