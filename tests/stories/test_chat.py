@@ -86,6 +86,13 @@ def test_a_stopped_training_resumes_to_the_same_bytes(dialogues: Path, tmp_path:
     stop_and_resume(small(dialogues, name), tmp_path)
 
 
+def test_after_a_training_the_next_command_is_a_conversation(dialogues: Path, tmp_path: Path, capsys):
+    out = tmp_path / "run"
+    small_steps = ["--set", "training.steps=1", "--set", "training.evaluate_every=1", "--set", "decoder.width=16"]
+    assert command(["train", "chat", str(dialogues), "--out", str(out), *small_steps]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f"chat {out}")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_it_learns_the_answers(runs: dict[str, RunFolder], name: str):
     model = load(runs[name].path)
@@ -344,18 +351,18 @@ def test_prompts_of_a_batch_have_equal_lengths_and_are_64_at_most():
     ]  # fmt: skip
 
 
-def test_a_candidate_scores_higher_if_its_words_are_rare_in_the_training(runs: dict[str, RunFolder]):
-    """The score is the mean of log p(token | history) - log p(token) over the four tokens of "hi there." and <eos>."""
-    model = open_chat(str(runs["chat"].path))
+@pytest.mark.parametrize("name", ["chat", "chat-seq2seq"])
+def test_a_candidate_scores_higher_if_it_is_less_probable_after_other_histories(runs: dict[str, RunFolder], name: str):
+    """The score is log p(reply | history) minus the mean of log p(reply | other history)."""
+    model = load(runs[name].path)
     history, text = [Message("user", "hello")], "hi there."
-    model.prior = None
     ((plain,),) = model.candidate_scores([history], [[text]])
-    assert plain == pytest.approx(model.score("hello", text) / 4, abs=1e-4)
-    model.learn_prior([Dialogue.of([Message("user", "hello"), Message("assistant", "hi hi coal")])])
-    ((score,),) = model.candidate_scores([history], [[text]])
-    total = len(model.tokenizers.target) + 4  # each token once, and those of the reply with its end
-    counts = [1 + 2, 1, 1, 1 + 1]
-    assert score - plain == pytest.approx(-np.log([count / total for count in counts]).mean(), abs=1e-4)
+    assert plain == pytest.approx(model.score("hello", text), abs=1e-3)
+    others = ["what color is snow?", "what color is coal?"]
+    model.learn_prior([Dialogue.of([Message("user", each), Message("assistant", "hi")]) for each in others])
+    ((score, other),) = model.candidate_scores([history], [[text, "snow is white."]])
+    assert score == pytest.approx(plain - np.mean([model.score(each, text) for each in others]), abs=1e-3)
+    assert score > 1 > other
 
 
 def test_shared_words_add_to_the_score_of_a_reply(runs: dict[str, RunFolder], monkeypatch):

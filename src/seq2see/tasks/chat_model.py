@@ -20,12 +20,15 @@ from seq2see.data.dialogue import Dialogue, Message, history_text, parse_history
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, Tokenizer
 from seq2see.decoding.engine import Decoding, decode, make_limits, make_logits_processors, make_sampler, stream
 from seq2see.decoding.samplers import Hypothesis
+from seq2see.metrics.dialogue import CANDIDATES
 from seq2see.tasks.conversation import MAX_CACHE, CachedConversation, Conversation, PromptedModel
-from seq2see.tasks.dialogue_scores import ReplyOutput
+from seq2see.tasks.dialogue_scores import ReplyOutput, evenly
 from seq2see.tasks.model import INCOMPLETE_CHARACTER, GenerationRequest, Model, NamedBatch, Output, Prediction
 from seq2see.tasks.model_folder import Tokenizers, unknown_token_warnings
 from seq2see.tasks.token_context import GenerationContext, check_token_ids
 
+PRIOR_HISTORIES = 4
+"""The number of training histories for the estimate of log p(reply)."""
 BATCH_ROWS = 64
 """Prompts per batch; those of one batch have equal lengths."""
 
@@ -40,53 +43,60 @@ class ScoredRow:
 
 
 class ReplyScoring:
-    """Scores of candidate replies: how much more probable each is after its history than by its words alone.
+    """Scores of candidate replies: how much more probable each is after its history than after other histories.
 
-    The score is the mean over the tokens of log p(token | history) - log p(token): without the second term, short and
-    frequent replies would win everywhere (Li et al. 2016). p(token) is the frequency of a token in the replies of the
-    training dialogues.
+    The score is log p(reply | history) - log p(reply), the pointwise mutual information: without the second term, short
+    and frequent replies would have the highest scores everywhere (Li et al. 2016, "A Diversity-Promoting Objective
+    Function"). log p(reply) is estimated by the mean over some histories of the training dialogues.
     """
 
     device: torch.device
     module: nn.Module
     tokenizers: Tokenizers
-    prior: torch.Tensor | None = None
+    prior_histories: Sequence[Sequence[Message]] = ()
 
     def candidate_rows(self, history: Sequence[Message], candidates: Sequence[str]) -> list[ScoredRow]:
         """The token ids of replies to one history."""
         raise NotImplementedError
 
     def learn_prior(self, dialogues: Sequence[Dialogue]) -> None:
-        """Count the tokens of the replies of dialogues."""
-        tokenizer = self.tokenizers.target
-        texts = [each.messages[index].content for each in dialogues for index in each.replies]
-        counts = torch.ones(len(tokenizer))
-        ids = [token for row in tokenizer.encode_many(texts) for token in (*row, EOS)]
-        counts += torch.bincount(torch.tensor(ids, dtype=torch.long), minlength=len(tokenizer))
-        self.prior = (counts / counts.sum()).log()
+        """Take the histories for log p(reply) from dialogues."""
+        usable = [each for each in dialogues if each.replies]
+        chosen = [usable[index] for index in evenly(len(usable), PRIOR_HISTORIES)]
+        self.prior_histories = [each.messages[: each.replies[-1]] for each in chosen]
 
     def candidate_scores(
         self, histories: Sequence[Sequence[Message]], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
         """For each history the score of each candidate."""
+        priors = self._priors(list(dict.fromkeys(text for texts in candidates for text in texts)))
         return [
-            self._row_scores(self.candidate_rows(history, texts))
+            [own - priors[text] for own, text in zip(self._log_probabilities(history, texts), texts, strict=True)]
             for history, texts in zip(histories, candidates, strict=True)
         ]
 
+    def _priors(self, texts: list[str]) -> dict[str, float]:
+        """log p(reply) of each text; 0 without histories."""
+        sums = dict.fromkeys(texts, 0.0)
+        for history in self.prior_histories:
+            for start in range(0, len(texts), CANDIDATES):
+                part = texts[start : start + CANDIDATES]
+                for text, value in zip(part, self._log_probabilities(history, part), strict=True):
+                    sums[text] += value / len(self.prior_histories)
+        return sums
+
     @torch.inference_mode()
-    def _row_scores(self, rows: list[ScoredRow]) -> list[float]:
+    def _log_probabilities(self, history: Sequence[Message], texts: Sequence[str]) -> list[float]:
+        """log p(reply | history) of each text, its end included."""
+        rows = self.candidate_rows(history, texts)
         source = Sequences.of([row.source for row in rows if row.source is not None]) if rows[0].source else None
         labels = Sequences.of([row.labels for row in rows], padding=IGNORE_INDEX).values
         batch = Batch(source, Sequences.of([row.inputs for row in rows]), labels, torch.arange(len(rows)))
         batch = batch.to(self.device)
         logits = self.module(batch).float()
         losses = nn.functional.cross_entropy(logits.mT, batch.labels, ignore_index=IGNORE_INDEX, reduction="none")
-        if self.prior is not None:
-            prior = self.prior.to(self.device)[batch.labels.clamp(min=0)]
-            losses = losses + prior.where(batch.label_mask, 0)
-        scores: list[float] = (-losses.sum(1) / batch.label_mask.sum(1)).tolist()
-        return scores
+        found: list[float] = (-losses.sum(1)).tolist()
+        return found
 
 
 class ChatModel(ReplyScoring, Model):
