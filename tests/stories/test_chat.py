@@ -387,19 +387,19 @@ def test_tfidf_weighs_the_newest_message_most(runs: dict[str, RunFolder]):
 
 
 def test_a_retrieved_reply_stands_before_each_reply_and_has_no_labels(dialogues: Path):
-    """The pair of "c" occurs once, so its own reply is not found: in the prediction it would not be, either."""
+    """The pair of "a b" occurs once, so its own reply is not found: in the prediction it would not be, either."""
     settings = small(dialogues, "chat-retrieve-generate")
-    texts = ("a b", "x", "a d", "y", "c a", "z")
+    texts = ("c a", "x", "a d", "y", "a b", "z")
     once = Dialogue.of([Message("assistant" if number % 2 else "user", each) for number, each in enumerate(texts)])
     twice = Dialogue.of(once.messages[:4])
     task = task_of(settings)
     tokenizers = task.fit(settings, [once, twice])
-    assert tokenizers.labels == ("a b\tx\t2", "a d\ty\t2", "c a\tz\t1")
+    assert tokenizers.labels == ("a b\tz\t1", "a d\ty\t2", "c a\tx\t2")
     first, second = task.dataset(settings, tokenizers, [once, twice]).rows
     tokens = tokenizers.target.tokens
     assert " ".join(each for each in tokens(first.ids) if each != "<eos>") == (
-        "<bos> <user> a b <system> x <assistant> x <user> a d <system> y <assistant> y "
-        "<user> c a <system> x <assistant> z"
+        "<bos> <user> c a <system> x <assistant> x <user> a d <system> y <assistant> y "
+        "<user> a b <system> y <assistant> z"
     )
     labels = [each for each, is_label in zip(first.ids, first.label_mask, strict=True) if is_label]
     assert tokens(labels) == ["x", "<eos>", "y", "<eos>", "z", "<eos>"]
