@@ -353,7 +353,7 @@ def test_prompts_of_a_batch_have_equal_lengths_and_are_64_at_most():
 
 @pytest.mark.parametrize("name", ["chat", "chat-seq2seq"])
 def test_a_candidate_scores_higher_if_it_is_less_probable_after_other_histories(runs: dict[str, RunFolder], name: str):
-    """The score is log p(reply | history) minus the mean of log p(reply | other history)."""
+    """The score is log p(reply | history) - log p(reply): of the mean of p(reply | other history)."""
     model = load(runs[name].path)
     history, text = [Message("user", "hello")], "hi there."
     ((plain,),) = model.candidate_scores([history], [[text]])
@@ -361,7 +361,8 @@ def test_a_candidate_scores_higher_if_it_is_less_probable_after_other_histories(
     others = ["what color is snow?", "what color is coal?"]
     model.learn_prior([Dialogue.of([Message("user", each), Message("assistant", "hi")]) for each in others])
     ((score, other),) = model.candidate_scores([history], [[text, "snow is white."]])
-    assert score == pytest.approx(plain - np.mean([model.score(each, text) for each in others]), abs=1e-3)
+    mean = np.mean(np.exp([model.score(each, text) for each in others]))
+    assert score == pytest.approx(plain - np.log(mean), abs=1e-3)
     assert score > 1 > other
 
 

@@ -6,6 +6,7 @@ reply alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,7 @@ from seq2see.tasks.model_folder import Tokenizers, unknown_token_warnings
 from seq2see.tasks.token_context import GenerationContext, check_token_ids
 
 PRIOR_HISTORIES = 4
-"""The number of training histories for the estimate of log p(reply)."""
+"""The number of training histories for the estimate of p(reply)."""
 BATCH_ROWS = 64
 """Prompts per batch; those of one batch have equal lengths."""
 
@@ -47,7 +48,7 @@ class ReplyScoring:
 
     The score is log p(reply | history) - log p(reply), the pointwise mutual information: without the second term, short
     and frequent replies would have the highest scores everywhere (Li et al. 2016, "A Diversity-Promoting Objective
-    Function"). log p(reply) is estimated by the mean over some histories of the training dialogues.
+    Function"). p(reply) is estimated by the mean of p(reply | history) over some histories of the training dialogues.
     """
 
     device: torch.device
@@ -76,14 +77,16 @@ class ReplyScoring:
         ]
 
     def _priors(self, texts: list[str]) -> dict[str, float]:
-        """log p(reply) of each text; 0 without histories."""
-        sums = dict.fromkeys(texts, 0.0)
-        for history in self.prior_histories:
-            for start in range(0, len(texts), CANDIDATES):
-                part = texts[start : start + CANDIDATES]
-                for text, value in zip(part, self._log_probabilities(history, part), strict=True):
-                    sums[text] += value / len(self.prior_histories)
-        return sums
+        """log p(reply) of each text: the logarithm of its mean probability; 0 without histories."""
+        if not self.prior_histories:
+            return dict.fromkeys(texts, 0.0)
+        parts = [texts[start : start + CANDIDATES] for start in range(0, len(texts), CANDIDATES)]
+        rows = [
+            [each for part in parts for each in self._log_probabilities(history, part)]
+            for history in self.prior_histories
+        ]
+        means = torch.tensor(rows).logsumexp(0) - math.log(len(rows))
+        return dict(zip(texts, means.tolist(), strict=True))
 
     @torch.inference_mode()
     def _log_probabilities(self, history: Sequence[Message], texts: Sequence[str]) -> list[float]:
