@@ -20,6 +20,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ COLUMNS = [
 ]
 PRECISION_COLUMNS = [
     {"key": "precision"},
+    {"key": "name", "title": "implementation"},
     {"key": "perplexity", "digits": 2},
     {"key": "divergence", "title": "KL divergence from float32, nats", "digits": 4},
     {"key": "same", "title": "same most probable token %", "digits": 1},
@@ -123,9 +125,9 @@ def our_sides(model: Any) -> list[Side]:
     return [(each, "seq2see", lambda precision=each: our_dialogue(model, precision)) for each in PRECISIONS]
 
 
-def their_sides(path: Path, compiled: bool) -> list[Side]:
-    """The sides of transformers, also compiled if requested."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer, CompileConfig, StaticCache
+def their_models(path: Path) -> tuple[dict[str, Any], Any]:
+    """The models of transformers in each precision, and the tokenizer."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
     models = {"float32": AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)}
@@ -133,6 +135,13 @@ def their_sides(path: Path, compiled: bool) -> list[Side]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch announces the removal of this quantization
         models["int8"] = torch.ao.quantization.quantize_dynamic(copy.deepcopy(models["float32"]), {nn.Linear})
+    return models, tokenizer
+
+
+def their_sides(models: dict[str, Any], tokenizer: Any, compiled: bool) -> list[Side]:
+    """The sides of transformers, also compiled if requested."""
+    from transformers import CompileConfig, StaticCache
+
     sides: list[Side] = [
         (precision, "transformers", lambda model=model: their_dialogue(model, tokenizer))
         for precision, model in models.items()
@@ -180,36 +189,66 @@ def speed_rows(sides: Sequence[Side], rounds: int = ROUNDS) -> list[dict[str, An
     return sorted(rows, key=lambda row: PRECISIONS.index(row["precision"]))
 
 
+Scores = Callable[[list[int]], Tensor]
+"""Token ids -> the log-probabilities after each of them."""
+
+
 @torch.inference_mode()
-def precision_rows(model: Any) -> list[dict[str, Any]]:
-    """The probabilities of the tokens of a text, token by token as in a conversation, in each precision."""
-    ids = model.tokenizers.target.encode(TEXT)
-    expected, rows = None, []
-    for precision in PRECISIONS:
-        module = model.module_for(precision, is_conversation=True)
-        state, hidden = module.start(None, 1, len(ids) + 1), []
-        for token in ids[:-1]:
-            step, state = module.step_hidden(torch.tensor([[token]]), state)
-            hidden.append(step)
-        scores = module.head(torch.cat(hidden, dim=1))[0].float().log_softmax(-1)
-        expected = scores if expected is None else expected
+def our_scores(model: Any, precision: str, ids: list[int]) -> Tensor:
+    """The log-probabilities of a model of seq2see, token by token as in a conversation."""
+    module = model.module_for(precision, is_conversation=True)
+    state, hidden = module.start(None, 1, len(ids)), []
+    for token in ids:
+        step, state = module.step_hidden(torch.tensor([[token]]), state)
+        hidden.append(step)
+    scores: Tensor = module.head(torch.cat(hidden, dim=1))[0].float().log_softmax(-1)
+    return scores
+
+
+@torch.inference_mode()
+def their_scores(model: Any, ids: list[int]) -> Tensor:
+    """The log-probabilities of a model of transformers, token by token."""
+    cache, rows = None, []
+    for token in ids:
+        output = model(torch.tensor([[token]]), past_key_values=cache, use_cache=True)
+        cache = output.past_key_values
+        rows.append(output.logits[0, -1].float().log_softmax(-1))
+    return torch.stack(rows)
+
+
+def precision_rows(name: str, scores: dict[str, Scores], ids: list[int]) -> list[dict[str, Any]]:
+    """The probabilities of the tokens of a text in each precision, beside those in float32, the first."""
+    rows, expected = [], None
+    for precision, compute in scores.items():
+        found = compute(ids[:-1])
+        expected = found if expected is None else expected
         row = {
             "precision": precision,
-            "perplexity": float(nn.functional.nll_loss(scores, torch.tensor(ids[1:])).exp()),
-            "divergence": float((expected.exp() * (expected - scores)).sum(-1).mean()),
-            "same": 100 * float((scores.argmax(-1) == expected.argmax(-1)).float().mean()),
+            "name": name,
+            "perplexity": float(nn.functional.nll_loss(found, torch.tensor(ids[1:])).exp()),
+            "divergence": float((expected.exp() * (expected - found)).sum(-1).mean()),
+            "same": 100 * float((found.argmax(-1) == expected.argmax(-1)).float().mean()),
         }
         rows.append(row)
     return rows
+
+
+def our_precision_rows(model: Any) -> list[dict[str, Any]]:
+    """The rows of seq2see."""
+    scores = {each: partial(our_scores, model, each) for each in PRECISIONS}
+    return precision_rows("seq2see", scores, model.tokenizers.target.encode(TEXT))
 
 
 def main(path: Path, *options: str) -> None:
     """Measure, and store both tables."""
     torch.set_num_threads(1)
     model = open_chat(str(path))
-    sides = [*our_sides(model), *their_sides(path, "compiled" in options)]
+    models, tokenizer = their_models(path)
+    theirs = {precision: partial(their_scores, each) for precision, each in models.items()}
+    rows = [*our_precision_rows(model), *precision_rows("transformers", theirs, tokenizer.encode(TEXT))]
+    sides = [*our_sides(model), *their_sides(models, tokenizer, "compiled" in options)]
     tables = {
-        "precision": {"rows": precision_rows(model), "columns": PRECISION_COLUMNS},
+        "precision": {"rows": rows, "columns": PRECISION_COLUMNS},
         "speed": {"rows": speed_rows(sides), "columns": COLUMNS},
     }
     environment = {**describe_machine(), "note": "the machine did other work too"}

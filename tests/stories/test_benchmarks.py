@@ -228,7 +228,7 @@ def test_the_benchmark_of_conversations_measures_our_model_in_each_precision(tmp
     rows = chat_speed.speed_rows(chat_speed.our_sides(model), rounds=1)
     assert [row["precision"] for row in rows] == list(chat_speed.PRECISIONS)
     assert all(row["speed"] > 0 for row in rows)
-    exact, rounded, _ = chat_speed.precision_rows(model)
+    exact, rounded, _ = chat_speed.our_precision_rows(model)
     assert (exact["divergence"], exact["same"]) == (0, 100)
     assert 0 < rounded["divergence"] < 0.1
 
