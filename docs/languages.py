@@ -132,6 +132,16 @@ WORDS = {
     "functions after": "函数（之后）", "jumps before": "跳转（之前）", "jumps after": "跳转（之后）",
     "files plain": "文件（纯定义）", "functions plain": "函数（纯定义）", "jumps plain": "跳转（纯定义）",
     "count": "计数", "before": "之前", "after": "之后", "Python files": "Python 文件",
+    "CPU seconds": "处理器秒数", "questions": "问题数", "recall of facts %": "事实回忆率（%）",
+    **{f"distance {distance}": f"距离 {distance}" for distance in range(1, 7)},
+    "hits@1 of 20 %": "20 选 1 命中率（%）", "tf-idf %": "tf-idf（%）",
+    "distinct-1 (human)": "distinct-1（人类）", "distinct-2 (human)": "distinct-2（人类）",
+    "first token, ms": "首个词元，毫秒", "perplexity": "困惑度", "transformers, compiled": "transformers，编译",
+    "KL divergence from float32, nats": "与 float32 的 KL 散度（奈特）",
+    "same most probable token %": "概率最大的词元相同（%）",
+    "inputs and outputs": "输入数与输出数", "weights / 2^18": "权重数 / 2^18", "torch, µs": "torch，微秒",
+    "packed float32, µs": "打包 float32，微秒", "packed bf16, µs": "打包 bf16，微秒",
+    "packed int8, µs": "打包 int8，微秒", "packed 4 bits, µs": "打包 4 位，微秒",
     "import cycles": "导入环", "import cycles, `TYPE_CHECKING` counted": "导入环（`TYPE_CHECKING` 也算）",
 }  # fmt: skip
 """Column titles and short labels: English, Chinese."""

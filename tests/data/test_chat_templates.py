@@ -225,3 +225,9 @@ def test_a_row_uses_all_of_its_tokens_and_no_more():
         assert dataset.lengths.max() <= max_tokens
         assert not dataset.truncated
         assert sum(sum(row.label_mask) for row in dataset.rows) == sum(size + 1 for size in sizes[1::2])
+
+
+def test_llama_2_has_a_message_of_the_system_at_the_beginning_alone():
+    messages = [Message("user", "hi"), Message("system", "be brief")]
+    with pytest.raises(UserError, match="at the beginning"):
+        Llama2Template().text(messages)

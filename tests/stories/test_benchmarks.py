@@ -170,18 +170,72 @@ def test_the_benchmark_of_dialogues_has_a_row_for_each_recipe(tmp_path, monkeypa
     monkeypatch.setattr(chat, "CHANGES", changes)
     chat.main(["recall"])
     chat.main(["hits", "chat"])
-    rows = json.loads(chat.RESULTS.read_text(encoding="utf-8"))["rows"]
-    assert [(row["benchmark"], row["name"]) for row in rows] == [
-        ("recall %", "chat"), ("recall %", "chat-retrieve"), ("hits@1 %", "chat")
+    chat.main(["recall", "chat"])  # replaces a row
+    tables = json.loads(chat.RESULTS.read_text(encoding="utf-8"))["tables"]
+    assert [row["name"] for row in tables["recall"]["rows"]] == ["chat", "chat-retrieve"]
+    assert [row["name"] for row in tables["hits"]["rows"]] == ["chat"]
+    for kind, table in tables.items():
+        required = {column["key"] for column in table["columns"] if "distance" not in column["key"]}
+        assert all(required <= set(row) for row in table["rows"]), kind
+    assert all(row["distance 1"] + 1 > 0 for row in tables["recall"]["rows"])
+
+
+def test_the_speed_of_a_conversation_counts_from_the_second_token():
+    import chat_speed
+
+    dialogues = iter([[[0, 5, 6, 7], [10, 11, 12, 13], [20, 23, 24, 25]]])
+    first, speed = chat_speed.measured(lambda: dict(zip(chat_speed.QUESTIONS, next(dialogues), strict=True)).get)
+    assert first == (5 + 1 + 3) / 3
+    assert speed == 1.0
+
+
+def test_the_best_round_of_each_side_is_compared_with_the_fastest_peer_of_its_precision():
+    import chat_speed
+
+    def side(speeds: list[float]):
+        times = iter(speeds)
+
+        def dialogue():
+            speed = next(times)
+            return lambda question: [0, 1, 1 + 1 / speed]
+
+        return dialogue
+
+    sides = [
+        ("bf16", "seq2see", side([1, 30, 40])),
+        ("float32", "seq2see", side([1, 9, 8])),
+        ("bf16", "transformers", side([99, 20, 10])),
+        ("bf16", "compiled", side([99, 5, 6])),
+    ]
+    rows = chat_speed.speed_rows(sides, rounds=2)
+    assert [(row["precision"], row["name"]) for row in rows] == [
+        ("float32", "seq2see"), ("bf16", "seq2see"), ("bf16", "transformers"), ("bf16", "compiled")
     ]  # fmt: skip
-    assert all(row["low"] <= row["value"] <= row["high"] for row in rows)
-    assert "tf-idf" in rows[2]
+    assert [row["ratio"] and round(row["ratio"], 6) for row in rows] == [None, 2.0, 1.0, 0.3]
 
 
-def test_the_speed_of_a_conversation_counts_from_the_second_chunk(monkeypatch):
-    import chat
+def test_the_benchmark_of_conversations_measures_our_model_in_each_precision(tmp_path, monkeypatch):
+    """With a model of random weights that is as small as possible, and without the other library."""
+    import chat_speed
 
-    times = iter(range(100))
-    monkeypatch.setattr(chat.time, "perf_counter", lambda: next(times))
-    measured = chat._timed(lambda question: iter("abc"))
-    assert measured == {"first token, s": 1.0, "tokens per second": 2.0}
+    from seq2see.recipes.registry import recipe
+    from seq2see.runs.chat import open_chat
+    from seq2see.runs.train import train_recipe
+
+    monkeypatch.setattr(chat_speed, "NEW_TOKENS", 4)
+    settings = {"corpus.size": 20, "training.steps": 1, "training.evaluate_every": 1, "decoder.width": 16}
+    model = open_chat(str(train_recipe(recipe("chat").with_(**settings), tmp_path / "run").path))
+    rows = chat_speed.speed_rows(chat_speed.our_sides(model), rounds=1)
+    assert [row["precision"] for row in rows] == list(chat_speed.PRECISIONS)
+    assert all(row["speed"] > 0 for row in rows)
+    exact, rounded, _ = chat_speed.our_precision_rows(model)
+    assert (exact["divergence"], exact["same"]) == (0, 100)
+    assert 0 < rounded["divergence"] < 0.1
+
+
+def test_the_benchmark_of_packed_layers_has_every_kind():
+    import packed_layers
+
+    row = packed_layers.row_of(32, rounds=1)
+    assert row["weights"] == 2**10 / 2**18
+    assert all(row[name] > 0 for name in packed_layers.KINDS)

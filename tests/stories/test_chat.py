@@ -15,11 +15,11 @@ from tiny_recipes import stop_and_resume, tiny_recipe
 
 from seq2see.acceleration.packed_weights import PackedLinear, PackedLinearBfloat16, PackedLinearInt8
 from seq2see.cli.app import run as command
+from seq2see.cli.chat import HELP
 from seq2see.core.errors import UserError
 from seq2see.core.settings import walk
-from seq2see.data.chat_templates import RoleTemplate, add_role_tokens
+from seq2see.data.chat_templates import RoleTemplate
 from seq2see.data.dialogue import Dialogue, Message
-from seq2see.data.tokenizers.tokenizer import EOS, Characters, train_tokenizer
 from seq2see.decoding.engine import Decoding
 from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.workspace import Workspace
@@ -33,8 +33,9 @@ from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.chat_model import _batches
-from seq2see.tasks.chat_retrieval import LastReplyDataset
-from seq2see.tasks.conversation import SEED_STRIDE, Conversation, PromptedModel, choice_of
+from seq2see.tasks.chat_retrieval import RetrievalIndex
+from seq2see.tasks.conversation import SAME_REPLY, SEED_STRIDE, Conversation, PromptedModel, choice_of
+from seq2see.tasks.task import task_of
 
 NAMES = ("chat", "chat-seq2seq", "chat-retrieve", "chat-retrieve-generate")
 QUESTIONS = {"what color is snow?": "snow is white.", "what color is coal?": "coal is black.", "hello": "hi there."}
@@ -83,6 +84,13 @@ def runs(dialogues: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stopped_training_resumes_to_the_same_bytes(dialogues: Path, tmp_path: Path, name: str):
     stop_and_resume(small(dialogues, name), tmp_path)
+
+
+def test_after_a_training_the_next_command_is_a_conversation(dialogues: Path, tmp_path: Path, capsys):
+    out = tmp_path / "run"
+    small_steps = ["--set", "training.steps=1", "--set", "training.evaluate_every=1", "--set", "decoder.width=16"]
+    assert command(["train", "chat", str(dialogues), "--out", str(out), *small_steps]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f"chat {out}")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -211,6 +219,8 @@ def test_each_reply_has_its_own_seed():
         config=SimpleNamespace(decoding=Decoding(max_new_tokens=7)),
         template=RoleTemplate(),
         stream_reply=lambda history, decoding, seed: seeds.append(seed) or iter(["x"]),
+        warnings=lambda text: (),
+        is_truncated=lambda history: False,
     )
     conversation = Conversation(model, seed=5)
     for action in (lambda: conversation.reply("a"), conversation.again, conversation.again):
@@ -270,6 +280,28 @@ def test_an_interrupted_reply_is_a_part_of_the_dialogue(runs: dict[str, RunFolde
     assert "".join(conversation.reply("what color is coal?")) == "coal is black."
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_conversation_names_unknown_words_and_a_reply_that_is_the_same(runs: dict[str, RunFolder], name: str):
+    conversation = open_chat(str(runs[name].path)).conversation()
+    "".join(conversation.reply("hello"))
+    assert conversation.notices == []
+    "".join(conversation.again())
+    assert conversation.notices == [SAME_REPLY]
+    "".join(conversation.reply("hello zebra"))
+    assert conversation.notices == ["unknown tokens zebra, replaced by <unk>"]
+
+
+@pytest.mark.parametrize("name", ["chat-seq2seq", "chat-retrieve", "chat-retrieve-generate"])
+def test_without_a_cache_a_full_context_is_reported_as_well(runs: dict[str, RunFolder], name: str):
+    conversation = open_chat(str(runs[name].path)).conversation()
+    "".join(conversation.reply("snow " * 300))
+    assert conversation.notices == ["The context is full: the oldest messages were left out."]
+
+
+def test_the_lines_of_the_help_fit_into_80_columns():
+    assert max(map(len, HELP.splitlines())) < 80
+
+
 def test_a_full_context_loses_the_oldest_whole_exchanges(dialogues: Path, tmp_path: Path):
     run = train_recipe(small(dialogues, "chat", **{"target.max_tokens": 40}), tmp_path / "short")
     conversation = open_chat(str(run.path)).conversation(max_new_tokens=6)
@@ -319,18 +351,19 @@ def test_prompts_of_a_batch_have_equal_lengths_and_are_64_at_most():
     ]  # fmt: skip
 
 
-def test_a_candidate_scores_higher_if_its_words_are_rare_in_the_training(runs: dict[str, RunFolder]):
-    """The score is the mean of log p(token | history) - log p(token) over the four tokens of "hi there." and <eos>."""
-    model = open_chat(str(runs["chat"].path))
+@pytest.mark.parametrize("name", ["chat", "chat-seq2seq"])
+def test_a_candidate_scores_higher_if_it_is_less_probable_after_other_histories(runs: dict[str, RunFolder], name: str):
+    """The score is log p(reply | history) - log p(reply): of the mean of p(reply | other history)."""
+    model = load(runs[name].path)
     history, text = [Message("user", "hello")], "hi there."
-    model.prior = None
     ((plain,),) = model.candidate_scores([history], [[text]])
-    assert plain == pytest.approx(model.score("hello", text) / 4, abs=1e-4)
-    model.learn_prior([Dialogue.of([Message("user", "hello"), Message("assistant", "hi hi coal")])])
-    ((score,),) = model.candidate_scores([history], [[text]])
-    total = len(model.tokenizers.target) + 4  # each token once, and those of the reply with its end
-    counts = [1 + 2, 1, 1, 1 + 1]
-    assert score - plain == pytest.approx(-np.log([count / total for count in counts]).mean(), abs=1e-4)
+    assert plain == pytest.approx(model.score("hello", text), abs=1e-3)
+    others = ["what color is snow?", "what color is coal?"]
+    model.learn_prior([Dialogue.of([Message("user", each), Message("assistant", "hi")]) for each in others])
+    ((score, other),) = model.candidate_scores([history], [[text, "snow is white."]])
+    mean = np.mean(np.exp([model.score(each, text) for each in others]))
+    assert score == pytest.approx(plain - np.log(mean), abs=1e-3)
+    assert score > 1 > other
 
 
 def test_shared_words_add_to_the_score_of_a_reply(runs: dict[str, RunFolder], monkeypatch):
@@ -354,15 +387,46 @@ def test_tfidf_weighs_the_newest_message_most(runs: dict[str, RunFolder]):
     assert words["snow"] / words["coal"] == pytest.approx(0.7**2 / (1 + 0.7))
 
 
-@pytest.mark.parametrize("max_tokens", [4, 7, 8, 9, 40])
-def test_the_labels_of_a_retrieved_row_are_the_reply_even_if_it_is_cut(max_tokens: int):
-    tokenizer = add_role_tokens(train_tokenizer(Characters(), ["abcdef"]))
-    messages = [Message("system", "f"), Message("user", "e"), Message("assistant", "abcdef")]
-    (row,) = LastReplyDataset([Dialogue.of(messages)], tokenizer, RoleTemplate(), max_tokens).rows
-    labels = [each for each, is_label in zip(row.ids, row.label_mask, strict=True) if is_label]
-    reply = [*tokenizer.encode("abcdef"), EOS]
-    assert labels == reply[: len(labels)]
-    assert labels
+def test_a_retrieved_reply_stands_before_each_reply_and_has_no_labels(dialogues: Path):
+    """The pair of "a b" occurs once, so its own reply is not found: in the prediction it would not be, either."""
+    settings = small(dialogues, "chat-retrieve-generate")
+    texts = ("c a", "x", "a d", "y", "a b", "z")
+    once = Dialogue.of([Message("assistant" if number % 2 else "user", each) for number, each in enumerate(texts)])
+    twice = Dialogue.of(once.messages[:4])
+    task = task_of(settings)
+    tokenizers = task.fit(settings, [once, twice])
+    assert tokenizers.labels == ("a b\tz\t1", "a d\ty\t2", "c a\tx\t2")
+    first, second = task.dataset(settings, tokenizers, [once, twice]).rows
+    tokens = tokenizers.target.tokens
+    assert " ".join(each for each in tokens(first.ids) if each != "<eos>") == (
+        "<bos> <user> c a <system> x <assistant> x <user> a d <system> y <assistant> y "
+        "<user> a b <system> y <assistant> z"
+    )
+    labels = [each for each, is_label in zip(first.ids, first.label_mask, strict=True) if is_label]
+    assert tokens(labels) == ["x", "<eos>", "y", "<eos>", "z", "<eos>"]
+    assert [first.dialogue, second.dialogue] == [0, 1]
+
+
+def test_equally_similar_messages_take_turns():
+    index = RetrievalIndex([("who am i", "you are Ann"), ("who am i", "you are Ben"), ("hello", "hi")])
+    assert index.search(["who am i", "hello", "who am i", "who am i"], [None] * 4) == [
+        "you are Ann", "hi", "you are Ben", "you are Ann"
+    ]  # fmt: skip
+    assert index.search(["who am i"] * 2, [("who am i", "you are Ann")] * 2) == ["you are Ben"] * 2
+    assert RetrievalIndex([("a", "b")]).search(["a"], [("a", "b")]) == ["b"]
+
+
+def test_a_prediction_reads_the_retrieved_replies_of_all_messages(runs: dict[str, RunFolder], monkeypatch):
+    model = open_chat(str(runs["chat-retrieve-generate"].path))
+    history = [Message("user", "hello"), Message("assistant", "snow"), Message("user", "what color is coal?")]
+    tokens = model.tokenizers.target.tokens
+    text = " ".join(tokens(model.prompt_ids(history))).replace(" <eos>", "")
+    whole = "<bos> <user> hello <system> hi there . <assistant> snow"
+    last = "<user> what color is coal ? <system> coal is black . <assistant>"
+    assert text == f"{whole} {last}"
+    monkeypatch.setattr(type(model), "max_tokens", len(model.prompt_ids(history)) - 1)
+    assert " ".join(tokens(model.prompt_ids(history))).replace(" <eos>", "") == f"<bos> {last}"
+    assert model.is_truncated(history)
 
 
 def test_the_explorer_gets_the_alternatives_and_the_attention_of_a_token(runs: dict[str, RunFolder]):

@@ -3,6 +3,7 @@
 It decodes faster where there is no C++ compiler, and encodes large batches of texts or images faster. Decoding one
 token at a time spends most of its time reading weights. oneDNN reads them faster in a packed order
 (`PackedLinearFloat32`), half of the bytes in bf16 (`PackedLinearBfloat16`), and a quarter in int8 (`PackedLinearInt8`).
+Weights from a file of four bits are read as four bits in bf16 (`PackedLinearFourBit`).
 Norms, attention and softmax stay float32, and so does the head of a bf16 copy: rounded to bf16, the scores of many
 tokens would be equal.
 
@@ -22,12 +23,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seq2see.acceleration.four_bit_weights import BLOCK, FourBitWeight, find_four_bit_weight
 from seq2see.core.devices import device_of
 from seq2see.models.embeddings_and_heads import TiedHead
 from seq2see.models.language_model import LanguageModel
 
 MIN_PACKED_SIZE = 1 << 18
 """Float32 weights with fewer numbers than this are not packed: it would not be faster."""
+
+OUTPUTS_MULTIPLE = 16
+"""The operator for weights of four bits needs a multiple of this number of outputs."""
 
 
 def quantize(vectors: Float[Tensor, "... width"]) -> tuple[Float[Tensor, "... width"], Float[Tensor, "... 1"]]:
@@ -128,6 +133,48 @@ class PackedLinearBfloat16LargeBatch(PackedLinearBfloat16):
         return PackedLinearFloat32.multiply_rows(self, vectors.bfloat16())
 
 
+class PackedLinearFourBit(PackedLinearBfloat16):
+    """Weights of four bits; vectors, steps and minima are rounded to bf16. It is fast for a few rows.
+
+    Its definition is the bf16 linear layer, whose matrix more rows are multiplied with.
+    """
+
+    max_rows = 8
+    """With more rows the bf16 matrix is faster."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, parts: FourBitWeight):
+        super().__init__(weight, bias)
+        self.integers = torch.ops.aten._convert_weight_to_int4pack_for_cpu(parts.integers, 1)
+        # The operator computes (integer - 8) x step + zero.
+        self.steps_and_zeros = torch.stack([parts.steps, parts.minima + 8 * parts.steps], dim=-1)
+        self.steps_and_zeros = self.steps_and_zeros.transpose(0, 1).bfloat16().contiguous()
+
+    def multiply_rows(self, vectors: Float[Tensor, "row inputs"]) -> Float[Tensor, "row outputs"]:
+        """Multiply a few rows with the integers, more rows with the bf16 matrix."""
+        if vectors.size(0) > self.max_rows:
+            return super().multiply_rows(vectors)
+        multiply = torch.ops.aten._weight_int4pack_mm_for_cpu
+        product = multiply(vectors.bfloat16(), self.integers, BLOCK, self.steps_and_zeros).float()
+        return product if self.bias is None else product + self.bias
+
+
+def has_fast_four_bit() -> bool:
+    """Whether torch has an operator for weights of four bits, with fast instructions of this processor."""
+    return (
+        hasattr(torch.ops.aten, "_weight_int4pack_mm_for_cpu")
+        and torch.backends.cpu.get_cpu_capability() == "AVX512"
+        and _onednn_supports(torch.bfloat16)
+    )
+
+
+def has_four_bit_weights(model: nn.Module) -> bool:
+    """Whether a linear layer of a model has weights of four bits, which are fast on this processor."""
+    layers = (each.weight for each in model.modules() if isinstance(each, nn.Linear))
+    return has_fast_four_bit() and any(
+        _is_large(weight) and find_four_bit_weight(weight[:1]) is not None for weight in layers
+    )
+
+
 class PackedLinearInt8(PackedLinear):
     """`int8_linear` with weights that are quantized once, and an integer matmul."""
 
@@ -182,13 +229,26 @@ Packer = Callable[[Tensor, Tensor | None], PackedLinear | None]
 """(weight, bias) -> a packed layer; None if packing does not make the layer faster."""
 
 
+def _is_large(weight: Tensor) -> bool:
+    return weight.numel() >= MIN_PACKED_SIZE
+
+
 def _pack_if_large(weight: Tensor, bias: Tensor | None) -> PackedLinear | None:
-    return PackedLinearFloat32(weight, bias) if weight.numel() >= MIN_PACKED_SIZE else None
+    return PackedLinearFloat32(weight, bias) if _is_large(weight) else None
+
+
+def _pack_bf16(weight: Tensor, bias: Tensor | None) -> PackedLinear:
+    """In four bits if the weights have 16 values in each block, and the operator has a form for these sizes."""
+    if _is_large(weight) and len(weight) % OUTPUTS_MULTIPLE == 0 and has_fast_four_bit():
+        parts = find_four_bit_weight(weight)
+        if parts is not None:
+            return PackedLinearFourBit(weight, bias, parts)
+    return PackedLinearBfloat16(weight, bias)
 
 
 PACKERS: dict[str, tuple[Packer, Packer]] = {  # (for the layers, for the head)
     "float32": (_pack_if_large, _pack_if_large),
-    "bf16": (PackedLinearBfloat16, _pack_if_large),
+    "bf16": (_pack_bf16, _pack_if_large),
     "int8": (PackedLinearInt8, PackedLinearInt8),
 }
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HELP = """/undo        remove the last message and its reply
 /again       another reply to the last message
-/save FILE   write the dialogue to a file, as a line of JSON that `seq2see train chat` reads
+/save FILE   append the dialogue to a file that `seq2see train chat` reads
 /help        this list
 /quit        end (so does an empty line, or Ctrl-D)"""
 

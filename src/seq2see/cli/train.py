@@ -46,7 +46,7 @@ def train(
             raise typer.Exit(128 + stop.number) from None
     write_report(run)
     print(f"run    {run}  (model, curves.png, samples, report.html)")
-    print(f"next   {program_name()} eval {run}\n       {program_name()} predict {run}")
+    print(f"next   {program_name()} eval {run}\n       {program_name()} {task_of(resolved).command} {run}")
 
 
 def _start_cuda_warmup() -> None:

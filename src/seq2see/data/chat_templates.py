@@ -199,6 +199,10 @@ class Llama2Template(BaseTemplate):
     def message(self, messages: Sequence[Message], index: int) -> RenderedMessage:
         """<s>[INST] text [/INST] reply </s>."""
         each = messages[index]
+        if each.role == "system" and index > 0:
+            raise UserError(
+                "In the template of Llama 2, a message of the system is at the beginning.", hint="Set template.kind."
+            )
         if each.role == "system":
             return RenderedMessage((), "", ())
         if each.role == "assistant":

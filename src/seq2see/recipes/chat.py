@@ -47,12 +47,13 @@ def chat_seq2seq() -> ChatSeq2seqRecipe:
     return ChatSeq2seqRecipe(
         name="chat-seq2seq",
         corpus=PocketTalk(),
-        source=HistoryText(tokenizer=tokenizer, messages=16, max_tokens=200),
-        target=TextTarget(tokenizer=tokenizer, vocabulary="shared", max_tokens=64),
-        encoder=TransformerSettings(width=128, depth=2, heads=4),
-        decoder=TransformerSettings(width=128, depth=2, heads=4),
+        source=HistoryText(tokenizer=tokenizer, embedding=ROTARY, messages=16, max_tokens=200),
+        target=TextTarget(tokenizer=tokenizer, vocabulary="shared", embedding=ROTARY, max_tokens=64),
+        encoder=TransformerSettings(width=128, depth=2, heads=4, dropout=0.0, **LLAMA),
+        decoder=TransformerSettings(width=128, depth=2, heads=4, dropout=0.0, **LLAMA),
+        # A row has one reply, so a batch has fewer replies than one of `chat`, and most are not about a fact.
         training=Training(
-            steps=1500, learning_rate=2e-3, batch_tokens=2048, evaluate_every=500, schedule=Cosine(warmup=100)
+            steps=1100, learning_rate=2e-3, batch_tokens=3072, evaluate_every=275, schedule=Cosine(warmup=100)
         ),
     )
 
@@ -100,7 +101,9 @@ def chat_retrieve_chitchat() -> ChatRetrieveRecipe:
 def chat_retrieve_generate() -> ChatRetrieveGenerateRecipe:
     """A GPT that reads a retrieved reply before it writes its own (Weston et al. 2018)."""
     settings = chat().model_dump() | {"task": "chat-retrieve-generate", "name": "chat-retrieve-generate"}
-    return ChatRetrieveGenerateRecipe.model_validate(settings).with_(**{"corpus.size": 2000})
+    # The retrieved replies make the rows longer, and searching for those of fewer dialogues is faster.
+    changes = {"training.batch_tokens": 3072, "corpus.size": 5000}
+    return ChatRetrieveGenerateRecipe.model_validate(settings).with_(**changes)
 
 
 def chat_daily() -> ChatRecipe:

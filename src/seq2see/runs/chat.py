@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from seq2see.core.devices import pick_device
+from torch import nn
+
+from seq2see.acceleration.packed_weights import has_four_bit_weights
+from seq2see.acceleration.swaps import plain_only
+from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
 from seq2see.data.chat_templates import BaseTemplate, PlainTemplate
 from seq2see.interop.chat_template_files import find_template
@@ -50,9 +54,15 @@ def as_chat(stored: StoredModel, template: BaseTemplate) -> StoredModel:
         name=stored.config.name,
         step=stored.config.step,
         model=settings(**fields, template=template),
-        decoding=stored.config.decoding.with_(max_new_tokens=MAX_NEW_TOKENS),
+        decoding=stored.config.decoding.with_(max_new_tokens=MAX_NEW_TOKENS, precision=usual_precision(stored.module)),
     )
     return StoredModel(config, stored.module, stored.tokenizers)
+
+
+def usual_precision(module: nn.Module) -> Literal["bf16", "float32"]:
+    """bf16 for weights of four bits on a CPU, where they are read as four bits; otherwise float32."""
+    on_cpu = device_of(module).type == "cpu" and not plain_only()
+    return "bf16" if on_cpu and has_four_bit_weights(module) else "float32"
 
 
 def template_for_training(stored: StoredModel, path: Path) -> BaseTemplate:

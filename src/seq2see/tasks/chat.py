@@ -150,6 +150,7 @@ def message_texts(dialogues: Iterable[Any]) -> list[str]:
 class DialogueTask(GenerativeTask):
     """The base class of the tasks of dialogues: their data, their evaluation, and its presentation."""
 
+    command: ClassVar[str] = "chat"
     input_name: ClassVar[str] = "a message"
     default_input: ClassVar[str] = "hello"
     comparison: ClassVar[Comparison] = "scores"

@@ -6,6 +6,7 @@ reply alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +21,15 @@ from seq2see.data.dialogue import Dialogue, Message, history_text, parse_history
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, Tokenizer
 from seq2see.decoding.engine import Decoding, decode, make_limits, make_logits_processors, make_sampler, stream
 from seq2see.decoding.samplers import Hypothesis
+from seq2see.metrics.dialogue import CANDIDATES
 from seq2see.tasks.conversation import MAX_CACHE, CachedConversation, Conversation, PromptedModel
-from seq2see.tasks.dialogue_scores import ReplyOutput
+from seq2see.tasks.dialogue_scores import ReplyOutput, evenly
 from seq2see.tasks.model import INCOMPLETE_CHARACTER, GenerationRequest, Model, NamedBatch, Output, Prediction
 from seq2see.tasks.model_folder import Tokenizers, unknown_token_warnings
 from seq2see.tasks.token_context import GenerationContext, check_token_ids
 
+PRIOR_HISTORIES = 4
+"""The number of training histories for the estimate of p(reply)."""
 BATCH_ROWS = 64
 """Prompts per batch; those of one batch have equal lengths."""
 
@@ -40,53 +44,62 @@ class ScoredRow:
 
 
 class ReplyScoring:
-    """Scores of candidate replies: how much more probable each is after its history than by its words alone.
+    """Scores of candidate replies: how much more probable each is after its history than after other histories.
 
-    The score is the mean over the tokens of log p(token | history) - log p(token): without the second term, short and
-    frequent replies would win everywhere (Li et al. 2016). p(token) is the frequency of a token in the replies of the
-    training dialogues.
+    The score is log p(reply | history) - log p(reply), the pointwise mutual information: without the second term, short
+    and frequent replies would have the highest scores everywhere (Li et al. 2016, "A Diversity-Promoting Objective
+    Function"). p(reply) is estimated by the mean of p(reply | history) over some histories of the training dialogues.
     """
 
     device: torch.device
     module: nn.Module
     tokenizers: Tokenizers
-    prior: torch.Tensor | None = None
+    prior_histories: Sequence[Sequence[Message]] = ()
 
     def candidate_rows(self, history: Sequence[Message], candidates: Sequence[str]) -> list[ScoredRow]:
         """The token ids of replies to one history."""
         raise NotImplementedError
 
     def learn_prior(self, dialogues: Sequence[Dialogue]) -> None:
-        """Count the tokens of the replies of dialogues."""
-        tokenizer = self.tokenizers.target
-        texts = [each.messages[index].content for each in dialogues for index in each.replies]
-        counts = torch.ones(len(tokenizer))
-        ids = [token for row in tokenizer.encode_many(texts) for token in (*row, EOS)]
-        counts += torch.bincount(torch.tensor(ids, dtype=torch.long), minlength=len(tokenizer))
-        self.prior = (counts / counts.sum()).log()
+        """Take the histories for log p(reply) from dialogues."""
+        usable = [each for each in dialogues if each.replies]
+        chosen = [usable[index] for index in evenly(len(usable), PRIOR_HISTORIES)]
+        self.prior_histories = [each.messages[: each.replies[-1]] for each in chosen]
 
     def candidate_scores(
         self, histories: Sequence[Sequence[Message]], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
         """For each history the score of each candidate."""
+        priors = self._priors(list(dict.fromkeys(text for texts in candidates for text in texts)))
         return [
-            self._row_scores(self.candidate_rows(history, texts))
+            [own - priors[text] for own, text in zip(self._log_probabilities(history, texts), texts, strict=True)]
             for history, texts in zip(histories, candidates, strict=True)
         ]
 
+    def _priors(self, texts: list[str]) -> dict[str, float]:
+        """log p(reply) of each text: the logarithm of its mean probability; 0 without histories."""
+        if not self.prior_histories:
+            return dict.fromkeys(texts, 0.0)
+        parts = [texts[start : start + CANDIDATES] for start in range(0, len(texts), CANDIDATES)]
+        rows = [
+            [each for part in parts for each in self._log_probabilities(history, part)]
+            for history in self.prior_histories
+        ]
+        means = torch.tensor(rows).logsumexp(0) - math.log(len(rows))
+        return dict(zip(texts, means.tolist(), strict=True))
+
     @torch.inference_mode()
-    def _row_scores(self, rows: list[ScoredRow]) -> list[float]:
+    def _log_probabilities(self, history: Sequence[Message], texts: Sequence[str]) -> list[float]:
+        """log p(reply | history) of each text, its end included."""
+        rows = self.candidate_rows(history, texts)
         source = Sequences.of([row.source for row in rows if row.source is not None]) if rows[0].source else None
         labels = Sequences.of([row.labels for row in rows], padding=IGNORE_INDEX).values
         batch = Batch(source, Sequences.of([row.inputs for row in rows]), labels, torch.arange(len(rows)))
         batch = batch.to(self.device)
         logits = self.module(batch).float()
         losses = nn.functional.cross_entropy(logits.mT, batch.labels, ignore_index=IGNORE_INDEX, reduction="none")
-        if self.prior is not None:
-            prior = self.prior.to(self.device)[batch.labels.clamp(min=0)]
-            losses = losses + prior.where(batch.label_mask, 0)
-        scores: list[float] = (-losses.sum(1) / batch.label_mask.sum(1)).tolist()
-        return scores
+        found: list[float] = (-losses.sum(1)).tolist()
+        return found
 
 
 class ChatModel(ReplyScoring, Model):
@@ -94,6 +107,8 @@ class ChatModel(ReplyScoring, Model):
 
     conversation_class: type[Conversation] = CachedConversation
     """The class of a conversation with this model."""
+    messages_per_exchange: int = 2
+    """The number of messages from one message of the user to the next one."""
 
     @property
     def template(self) -> BaseTemplate:
@@ -127,17 +142,21 @@ class ChatModel(ReplyScoring, Model):
 
     # --- token ids ---
 
+    def input_messages(self, history: Sequence[Message]) -> list[Message]:
+        """The messages that the model reads for a reply to a history."""
+        return list(history)
+
     def prompt_ids(self, history: Sequence[Message]) -> list[int]:
         """The token ids of a history with the header of its reply; the oldest exchanges are left out if needed."""
         template, tokenizer = self.template, self.tokenizers.target
-        messages = template.with_system(check_history(history))
+        messages = template.with_system(self.input_messages(check_history(history)))
         first = int(messages[0].role == "system")
         encoded = template.encode(tokenizer, messages)
         start, header = template.start_ids(tokenizer), template.reply_ids(tokenizer)
         sizes, begin = [len(each.ids) for each in encoded], first
         fixed = len(start) + len(header) + sum(sizes[:first])
-        while begin + 2 < len(sizes) and fixed + sum(sizes[begin:]) > self.max_tokens:
-            begin += 2
+        while begin + self.messages_per_exchange < len(sizes) and fixed + sum(sizes[begin:]) > self.max_tokens:
+            begin += self.messages_per_exchange
         ids = [each for message in (*encoded[:first], *encoded[begin:]) for each in message.ids]
         space = self.max_tokens - len(start) - len(header)
         return [*start, *ids[-space:], *header]
@@ -248,7 +267,7 @@ class ChatModel(ReplyScoring, Model):
     def is_truncated(self, history: Sequence[Message]) -> bool:
         """Whether a history is too long for the context, so that its oldest messages are left out."""
         template, tokenizer = self.template, self.tokenizers.target
-        encoded = template.encode(tokenizer, template.with_system(history))
+        encoded = template.encode(tokenizer, template.with_system(self.input_messages(history)))
         around = len(template.start_ids(tokenizer)) + self.header_length
         return around + sum(len(each.ids) for each in encoded) > self.max_tokens
 
@@ -337,6 +356,10 @@ class ChatSeq2seqModel(ReplyScoring, Model):
     def source_ids(self, history: Sequence[Message]) -> list[int]:
         """The token ids of the last messages, without <eos>."""
         return history_ids(self.tokenizers.source, check_history(history), self.history_length)
+
+    def is_truncated(self, history: Sequence[Message]) -> bool:
+        """Whether the last messages are too long for the encoder, so that the oldest tokens are left out."""
+        return len(self.source_ids(history)) > self.max_tokens
 
     def warnings(self, text: str) -> tuple[str, ...]:
         """Warnings about an input, for example unknown characters."""

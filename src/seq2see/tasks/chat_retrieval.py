@@ -3,7 +3,7 @@
 `chat-retrieve` chooses the reply whose vector has the highest dot product with that of the history
 (`models/dual_encoder.py`): every reply is a text of the training dialogues. With `tfidf_weight`, rare words that both
 contain add to the score, even words that no training dialogue contains. `chat-retrieve-generate` finds the training
-message that is most similar to the last message by tf-idf; the reply to it becomes a part of the input of a language
+message that is most similar to a message by tf-idf; the reply to it follows the message in the input of a language
 model, which generates (Weston et al. 2018, "Retrieve and Refine").
 """
 
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import cycle
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -24,9 +25,9 @@ from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import device_of
-from seq2see.data.chat_templates import BaseTemplate, EncodedMessage, RoleTemplate, add_role_tokens
+from seq2see.data.chat_templates import BaseTemplate, RoleTemplate, add_role_tokens
 from seq2see.data.dialogue import Dialogue, Message, parse_history
-from seq2see.data.dialogue_dataset import DialogueDataset, DialogueRow
+from seq2see.data.dialogue_dataset import DialogueDataset
 from seq2see.data.examples import Example
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, train_tokenizer
 from seq2see.decoding.engine import Decoding
@@ -176,6 +177,11 @@ class ChatRetrieveModel(Model):
         source: Any = self.config.model.source
         ids = history_ids(self.tokenizers.source, check_history(history), source.messages)
         return [*ids[-source.max_tokens :], EOS]
+
+    def is_truncated(self, history: Sequence[Message]) -> bool:
+        """Whether the last messages are too long for the encoder, so that the oldest tokens are left out."""
+        source: Any = self.config.model.source
+        return len(history_ids(self.tokenizers.source, history, source.messages)) > int(source.max_tokens)
 
     @torch.inference_mode()
     def history_vectors(self, histories: Sequence[Sequence[Message]]) -> Tensor:
@@ -363,6 +369,8 @@ class ChatRetrieve(DialogueTask):
 
 # --- a retrieved reply for a language model ---
 
+SIMILAR = 1e-5
+"""The largest difference of two cosines that is a rounding error."""
 MAX_PAIRS = 4000
 """The maximum number of pairs of a training message and its reply in the index; of more, every n-th is used."""
 
@@ -382,45 +390,81 @@ class RetrievalIndex:
 
     def __init__(self, pairs: Sequence[Pair]):
         self.pairs = list(pairs)
+        self.numbers = {pair: number for number, pair in enumerate(self.pairs)}
         self.matrix = TfIdfMatrix([message for message, _ in self.pairs])
 
     def search(self, messages: Sequence[str], excluded: Sequence[Pair | None]) -> list[str]:
-        """For each message the reply to the most similar message of the index, except that of an excluded pair."""
-        found = []
-        for start in range(0, len(messages), BATCH_ROWS):
-            part = slice(start, start + BATCH_ROWS)
-            scores = self.matrix.similarities([self.matrix.tfidf.vector(each) for each in messages[part]])
-            for row, own in zip(scores, excluded[part], strict=True):
-                best = [self.pairs[index] for index in row.topk(min(2, len(self.pairs))).indices.tolist()]
-                found.append(next((reply for message, reply in best if (message, reply) != own), best[0][1]))
-        return found
+        """For each message the reply to the most similar message of the index, except that of an excluded pair.
+
+        The same question has many replies, which are equally similar. They take turns, so that in training a model does
+        not always read the same one, and learns that its facts may be wrong.
+        """
+        queries = list(zip(messages, excluded, strict=True))
+        different = list(dict.fromkeys(queries))  # many dialogues have the same messages
+        replies: dict[tuple[str, Pair | None], Iterator[str]] = {}
+        for start in range(0, len(different), BATCH_ROWS):
+            part = different[start : start + BATCH_ROWS]
+            scores = self.matrix.similarities([self.matrix.tfidf.vector(message) for message, _ in part])
+            replies |= {query: cycle(self._best(row, query[1])) for row, query in zip(scores, part, strict=True)}
+        return [next(replies[each]) for each in queries]
+
+    def _best(self, scores: Float[Tensor, "pair"], own: Pair | None) -> list[str]:
+        """The replies with the highest score."""
+        if own in self.numbers and len(self.pairs) > 1:
+            scores[self.numbers[own]] = -math.inf
+        best = (scores >= scores.max() - SIMILAR).nonzero().flatten().tolist()
+        return [self.pairs[number][1] for number in best]
 
 
 SEPARATOR = "\t"
-"""Separates a message and its reply in the stored list."""
+"""Separates a message, its reply, and the number of training dialogues with both in the stored list."""
 
 
-def with_retrieved(history: Sequence[Message], retrieved: str) -> list[Message]:
-    """The history with the retrieved reply as a message of the system at its beginning."""
-    own = [each for each in history if each.role != "system"]
-    return [Message("system", retrieved), *own]
+def stored_pairs(labels: Sequence[str]) -> Counter[Pair]:
+    """The pairs of a stored list, each with the number of its occurrences in the training dialogues."""
+    cells = [label.split(SEPARATOR) for label in labels]
+    return Counter({(message, reply): int(count) for message, reply, count in cells})
+
+
+def pairs_of(messages: Sequence[Message]) -> list[Pair]:
+    """Each message of the user with its reply; the reply to the last one may be missing."""
+    following = [*messages[1:], Message("assistant", "")]
+    return [
+        (one_line(each.content), one_line(reply.content))
+        for each, reply in zip(messages, following, strict=True)
+        if each.role == "user"
+    ]
+
+
+def with_retrieved(messages: Sequence[Message], retrieved: Sequence[str]) -> list[Message]:
+    """The messages with a retrieved reply after each message of the user, as a message of the system.
+
+    >>> [each.content for each in with_retrieved([Message("user", "hi"), Message("assistant", "hello")], ["hey"])]
+    ['hi', 'hey', 'hello']
+    """
+    found, texts = list[Message](), iter(retrieved)
+    for each in messages:
+        found += [each, Message("system", next(texts))] if each.role == "user" else [each]
+    return found
 
 
 class ChatRetrieveGenerateModel(ChatModel):
     """A language model that reads a retrieved reply before it generates."""
 
-    conversation_class: type[Conversation] = Conversation  # the retrieved reply changes, so nothing can be cached
+    conversation_class: type[Conversation] = Conversation
+    """The class of a conversation with this model: without a cache, whose tokens are those of the messages alone."""
+    messages_per_exchange: int = 3
+    """A message of the user, the retrieved reply and the reply."""
 
     @cached_property
     def index(self) -> RetrievalIndex:
         """The messages and replies of the training dialogues."""
-        pairs = [label.partition(SEPARATOR) for label in self.tokenizers.labels]
-        return RetrievalIndex([(message, reply) for message, _, reply in pairs])
+        return RetrievalIndex(list(stored_pairs(self.tokenizers.labels)))
 
-    def prompt_ids(self, history: Sequence[Message]) -> list[int]:
-        """The token ids of a history with a retrieved reply."""
-        retrieved = self.index.search([check_history(history)[-1].content], [None])[0]
-        return super().prompt_ids(with_retrieved(history, retrieved))
+    def input_messages(self, history: Sequence[Message]) -> list[Message]:
+        """The history with a retrieved reply after each message of the user."""
+        texts = [message for message, _ in pairs_of(history)]
+        return with_retrieved(history, self.index.search(texts, [None] * len(texts)))
 
 
 class ChatRetrieveGenerate(Chat):
@@ -433,64 +477,34 @@ class ChatRetrieveGenerate(Chat):
         """Learn a vocabulary, and store messages with their replies."""
         tokenizers = super().fit(recipe, train, pretrained)
         dialogues: Any = train
-        pairs = dict.fromkeys(
-            (one_line(case.history[-1].content), one_line(case.text)) for case in cases_of(dialogues) if case.history
-        )
-        kept = [*pairs][:: -(-len(pairs) // MAX_PAIRS)]
-        return Tokenizers(tokenizers.source, tokenizers.target, tuple(SEPARATOR.join(pair) for pair in kept))
+        counts = Counter(pair for each in dialogues for pair in pairs_of(each.messages))
+        kept = sorted(counts)[:: -(-len(counts) // MAX_PAIRS)]
+        labels = [SEPARATOR.join((*pair, str(counts[pair]))) for pair in kept]
+        return Tokenizers(tokenizers.source, tokenizers.target, tuple(labels))
 
     def build(self, settings: ModelSettings, tokenizers: Tokenizers) -> nn.Module:
         """The language model; the stored pairs are not labels of a classifier."""
         return build_model(settings, len(tokenizers.source), len(tokenizers.target))
 
     def dataset(self, recipe: Any, tokenizers: Tokenizers, examples: Sequence[Example]) -> DialogueDataset:
-        """A row for each reply, because each has its own retrieved reply; only that reply has labels."""
+        """Dialogues with a retrieved reply before each reply."""
         dialogues: Any = examples
-        pairs = [label.partition(SEPARATOR) for label in tokenizers.labels]
-        index = RetrievalIndex([(message, reply) for message, _, reply in pairs])
-        cases = cases_of(dialogues)
-        own = [(one_line(each.history[-1].content), one_line(each.text)) for each in cases]
-        # A pair that occurs once is excluded from its own search: the index has no pair of a new dialogue.
-        counts = Counter(own)
-        found = index.search([message for message, _ in own], [pair if counts[pair] == 1 else None for pair in own])
+        own = [pair for each in dialogues for pair in pairs_of(each.messages)]
+        counts = stored_pairs(tokenizers.labels)
+        # A pair of one training dialogue is excluded from its own search: the index has no pair of a new dialogue.
+        excluded = [pair if counts[pair] == 1 else None for pair in own]
+        searched = RetrievalIndex(list(counts)).search([message for message, _ in own], excluded)
+        found = iter(searched)
         rows = [
-            Dialogue.of([*with_retrieved(case.history, text), Message("assistant", case.text)], f"reply {number + 1}")
-            for number, (case, text) in enumerate(zip(cases, found, strict=True))
+            Dialogue.of(with_retrieved(each.messages, [next(found) for _ in pairs_of(each.messages)]), each.location)
+            for each in dialogues
         ]
-        dataset = LastReplyDataset(rows, tokenizers.target, recipe.template, recipe.target.max_tokens)
-        dataset.dialogues = [each.dialogue for each in cases]
-        return dataset
+        return DialogueDataset(rows, tokenizers.target, recipe.template, recipe.target.max_tokens)
 
     def samples(self, dataset: Any, examples: Sequence[Example], count: int) -> Sequence[Example]:
-        """A few validation dialogues."""
+        """A few validation dialogues, without retrieved replies."""
         return examples[:count]
-
-    def dialogue_indices(self, dataset: Any) -> Sequence[int]:
-        """The index of the dialogue of each row."""
-        return [dataset.dialogues[row.dialogue] for row in dataset.rows]
 
     def open(self, stored: StoredModel, engine: Any) -> Model:
         """The Python interface of the model."""
         return ChatRetrieveGenerateModel(stored, engine, self)
-
-
-class LastReplyDataset(DialogueDataset):
-    """Rows in which only the last reply has labels; a long history loses its oldest exchanges, as in a prediction."""
-
-    dialogues: list[int]
-    """The index of the original dialogue of each example."""
-
-    def _rows(self, messages: list[EncodedMessage], index: int) -> list[DialogueRow]:
-        start = self.template.start_ids(self.tokenizer)
-        first, rest = messages[:1], messages[1:]
-        while len(rest) > 2 and len(start) + sum(len(each.ids) for each in (*first, *rest)) > self.max_tokens + 1:
-            rest = rest[2:]
-        *history, reply = [*first, *rest]
-        ids = [*start, *(each for message in history for each in message.ids)]
-        space = max(1, self.max_tokens + 1 - len(reply.ids))
-        if len(ids) > space:
-            self.truncated.append(index)
-        before = ids[:space]
-        ids = [*before, *reply.ids][: self.max_tokens + 1]
-        mask = [*[False] * len(before), *reply.label_mask][: len(ids)]
-        return [DialogueRow(ids, mask, index)] if any(mask) else []

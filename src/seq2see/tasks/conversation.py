@@ -30,6 +30,7 @@ SEED_STRIDE = 7_368_787
 """The difference between the seeds of two replies, so that their samples differ."""
 REPLY_SHARE = 0.25
 """The largest share of the context that is reserved for a reply; decoding.max_new_tokens may need less."""
+SAME_REPLY = "Without sampling (decoding.do_sample), every reply to a message is the same."
 MAX_CACHE = 2048
 """The largest capacity of a cache in tokens; on a GPU, each step computes attention over the whole capacity."""
 
@@ -121,7 +122,8 @@ class Conversation:
         return Dialogue.of(self.history)
 
     def _exchange(self, text: str, tries: int) -> Iterator[str]:
-        self.notices, self._tries = [], tries
+        is_same = tries > 0 and not self.decoding.do_sample
+        self.notices, self._tries = [*self.model.warnings(text), *([SAME_REPLY] if is_same else [])], tries
         self.messages.append(Message("user", text))
         chunks: list[str] = []
         complete = False
@@ -139,6 +141,8 @@ class Conversation:
     def _generate(self, seed: int) -> Iterator[str]:
         """The chunks of the reply to the history."""
         yield from self.model.stream_reply(self.history, self.decoding, seed)
+        if self.model.is_truncated(self.history):
+            self.notices.append("The context is full: the oldest messages were left out.")
 
     def _require_exchange(self) -> None:
         if not self.messages:

@@ -135,7 +135,7 @@ def choice_scores(model: ReplyModel, cases: Sequence[ReplyCase], train_replies: 
     """hits@1 of 20 of the model and of tf-idf, for the same candidates."""
     texts, dialogues = [each.text for each in cases], [each.dialogue for each in cases]
     drawn = draw_candidates(texts, dialogues, SEED)
-    chosen = _evenly(len(cases), MAX_CHOICES)
+    chosen = evenly(len(cases), MAX_CHOICES)
     histories = [cases[index].history for index in chosen]
     candidates = [[texts[other] for other in drawn[index]] for index in chosen]
     groups, tfidf = [dialogues[index] for index in chosen], TfIdf(train_replies)
@@ -149,10 +149,10 @@ def choice_scores(model: ReplyModel, cases: Sequence[ReplyCase], train_replies: 
     }
 
 
-def _evenly(count: int, limit: int) -> list[int]:
+def evenly(count: int, limit: int) -> list[int]:
     """At most `limit` indices, evenly spread.
 
-    >>> _evenly(5, 2), _evenly(2, 5)
+    >>> evenly(5, 2), evenly(2, 5)
     ([0, 2], [0, 1])
     """
     return list(range(count)) if count <= limit else [index * count // limit for index in range(limit)]
@@ -261,7 +261,11 @@ def reply_sections(results: RunResults) -> list[ReportSection]:
 
 def _perplexity_rows(scores: Tree) -> Iterator[list[Words]]:
     measured = scores.get("perplexity", {})
-    for name, title in (("per_token", ("perplexity per token", "每词元困惑度")), ("per_byte", ("per byte", "每字节"))):
+    titles: dict[str, Words] = {
+        "per_token": ("perplexity per token", "每词元困惑度"),
+        "per_byte": ("perplexity per byte", "每字节困惑度"),
+    }
+    for name, title in titles.items():
         if name in measured:
             yield [title, interval_text(measured[name], 3), ""]
 

@@ -160,6 +160,8 @@ class Task(ABC):
     """The input of models without samples."""
     settings_slot: ClassVar[str] = "decoding"
     """The slot with the settings of a prediction."""
+    command: ClassVar[str] = "predict"
+    """The command that uses a model of this task."""
     generates: ClassVar[bool] = False
     """Whether a prediction is decoded token by token, so that there is a choice of engines."""
     fills_masks: ClassVar[bool] = False
