@@ -6,6 +6,7 @@ from typing import Any
 
 from seq2see.data.catalogue.dialogue_corpora import CatalogueDialogues
 from seq2see.data.generated.pocket_talk import PocketTalk
+from seq2see.data.generated.puzzle_talk import PuzzleTalk
 from seq2see.data.tokenizers.tokenizer import BPE, WordLevel
 from seq2see.decoding.engine import Decoding
 from seq2see.models.bag_of_words import BagOfWordsSettings
@@ -54,6 +55,20 @@ def chat_seq2seq() -> ChatSeq2seqRecipe:
         training=Training(
             steps=1500, learning_rate=2e-3, batch_tokens=2048, evaluate_every=500, schedule=Cosine(warmup=100)
         ),
+    )
+
+
+def chat_puzzles() -> ChatRecipe:
+    """A small GPT that adds, reverses, sorts and names the task, each about half of the time: a base for adapters."""
+    return ChatRecipe(
+        name="chat-puzzles",
+        corpus=PuzzleTalk(),
+        target=TextTarget(tokenizer=WordLevel(), embedding=ROTARY, max_tokens=64),
+        decoder=TransformerSettings(width=96, depth=3, heads=4, dropout=0.0, **LLAMA),
+        training=Training(
+            steps=700, learning_rate=2e-3, batch_tokens=2048, evaluate_every=350, schedule=Cosine(warmup=50)
+        ),
+        decoding=Decoding(max_new_tokens=10),
     )
 
 

@@ -27,6 +27,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "write-rnn-relu": language_models.write_rnn_relu,
     "chat": chat.chat,
     "chat-zh": chat.chat_zh,
+    "chat-puzzles": chat.chat_puzzles,
     "chat-seq2seq": chat.chat_seq2seq,
     "chat-retrieve": chat.chat_retrieve,
     "chat-retrieve-generate": chat.chat_retrieve_generate,

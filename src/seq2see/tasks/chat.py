@@ -26,6 +26,7 @@ from seq2see.data.dialogue import Dialogue
 from seq2see.data.dialogue_dataset import DialogueDataset, encoded_rows
 from seq2see.data.examples import Example
 from seq2see.data.generated.pocket_talk import PocketTalk
+from seq2see.data.generated.puzzle_talk import PuzzleTalk
 from seq2see.data.pair_dataset import PairDataset
 from seq2see.data.readers.dialogues import UserDialogues
 from seq2see.data.tokenizers.tokenizer import BPE, Tokenizer, Whitespace, train_tokenizer
@@ -51,7 +52,7 @@ from seq2see.tasks.task import Comparison, Evaluation, SplitProgress, Splits, Ta
 from seq2see.tasks.token_context import GenerationContext
 from seq2see.training.objectives import NextToken
 
-DialogueCorpus = Annotated[PocketTalk | CatalogueDialogues | UserDialogues, Field(discriminator="kind")]
+DialogueCorpus = Annotated[PocketTalk | PuzzleTalk | CatalogueDialogues | UserDialogues, Field(discriminator="kind")]
 """Corpora of dialogues."""
 ReplyDecoder = Annotated[TransformerSettings | RecurrentDecoderSettings, Field(discriminator="kind")]
 EVALUATION_ROWS = 32
