@@ -6,8 +6,8 @@ A state is a tensor whose first axis is the row, a dataclass or tuple of such, o
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -205,6 +205,8 @@ class AnswerBatch(Batch):
     base_log_probabilities: Float[Tensor, "row answer vocab"]  # of the base model, at each token of the answers
     forbidden: tuple[int, ...] = ()
     """The tokens that were never drawn: their probability is 0."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Metrics of the step, such as the mean reward."""
 
     @property
     def loss_count(self) -> Int[Tensor, ""]:

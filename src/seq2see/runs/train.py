@@ -33,6 +33,7 @@ from seq2see.layers.initialization import initialize
 from seq2see.runs.load import open_model
 from seq2see.runs.prepare import PreparedData, load_pretrained_parts, prepare, write_split_fingerprints
 from seq2see.runs.run_folder import RunFolder, folder_for
+from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, Recipe, StoredModel, write_model
 from seq2see.tasks.task import CountingStep, plain, task_of
 from seq2see.training.checkpoints import DiskFull, final_weights, list_checkpoints, resume, save_trainer
@@ -44,8 +45,10 @@ from seq2see.training.loop import (
     NonFinite,
     StopRequest,
     Trainer,
+    read_metrics,
     train,
 )
+from seq2see.training.reinforce import RewardWatch
 
 
 class ProgressListener(Protocol):
@@ -158,6 +161,7 @@ def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, li
     cuda_warmup().join()  # no other CUDA work may run while a CUDA graph is captured
     task = task_of(recipe)
     listener.log(f"model  {task.describe(recipe, trainer.model)}, on {trainer.device.type}")
+    batch_at = training_batches(recipe, prepared, trainer, full=trainer.device.type == "cuda")
     if resume(trainer, run.checkpoints, prepared.fingerprints, listener.log):
         listener.log(f"resume from step {trainer.step:,} of {run}")
     metrics_logger = MetricsLogger(run.path, trainer.step)
@@ -165,10 +169,10 @@ def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, li
         validation_callback(recipe, prepared, metrics_logger, listener.log),
         sample_callback(recipe, prepared, run),
     ]
-    batch_at = batches(recipe, prepared, full=trainer.device.type == "cuda")
     if figure := task.batch_figure(batch_at(1), prepared.train):
         figure(run.samples / "batch.png")
     on_step = _import_in_background(listener.step) if trainer.device.type == "cuda" else listener.step
+    on_step = _with_reward_watch(on_step, run, listener.log)
     seconds = getattr(listener, "report_seconds", 0.0)  # of a display, which need not change at every step
     train(trainer, batch_at, callbacks, _saver(run, prepared, listener), metrics_logger, on_step, seconds)
     write_final_model(trainer, recipe, prepared, run)
@@ -194,6 +198,35 @@ def batches(recipe: Recipe, prepared: PreparedData, *, full: bool = False) -> Ca
     # Augmentation consists of hundreds of small kernels; on a GPU they are launched as one CUDA graph.
     capture = GraphedCallable if pick_device().type == "cuda" and not plain_only() else plain
     return task_of(recipe).batches(recipe, prepared.train, full, capture)
+
+
+def training_batches(
+    recipe: Recipe, prepared: PreparedData, trainer: Trainer, *, full: bool = False
+) -> Callable[[int], Batch]:
+    """The batch of every step; for REINFORCE with the answers of the model as it is before that step.
+
+    The trainer must not have made a step yet, because the base model of REINFORCE is a copy of its model.
+    """
+    batch_at = batches(recipe, prepared, full=full)
+
+    def model_in_training() -> Model:
+        return open_model(StoredModel(ModelConfig.of(recipe, 0), trainer.model, prepared.tokenizers))
+
+    answers = task_of(recipe).answers(recipe, prepared.train, model_in_training)
+    return batch_at if answers is None else lambda step: answers(batch_at(step), step)
+
+
+def _with_reward_watch(on_step: StepCallback, run: RunFolder, log: Callable[[str], None]) -> StepCallback:
+    """Wrap `on_step`: report rewards that were all equal in the first steps; a resumed run includes its metrics log."""
+    watch = RewardWatch(read_metrics(run.path / "metrics.jsonl"))
+
+    def wrapped(step: int, metrics: dict[str, float]) -> None:
+        watch.see(metrics)
+        if message := watch.message(step):
+            log(message)
+        on_step(step, metrics)
+
+    return wrapped
 
 
 def train_by_counting(
@@ -293,7 +326,7 @@ def dry_run(recipe: Recipe, log: Callable[[str], None]) -> None:
     for name, part in trainer.model.named_children():
         log(f"part   {name:<8} {type(part).__name__:<20} {count_weights(part):>12,} weights")
     log(f"model  {count_weights(trainer.model):,} weights in total (tied weights counted once)")
-    batch_at = batches(recipe, prepared)
+    batch_at = training_batches(recipe, prepared, trainer)
     batch = batch_at(1)
     inputs = {"source": batch.source, "target": batch.target}
     shapes = [f"{name} {tuple(each.values.shape)}" for name, each in inputs.items() if each is not None]

@@ -273,6 +273,15 @@ class Task(ABC):
         """The training objective: `loss` of hidden states, head and labels (see `training/objectives.py`)."""
         return recipe.objective
 
+    def answers(
+        self, recipe: Any, dataset: Any, open_model: Callable[[], Model]
+    ) -> Callable[[Batch, int], Batch] | None:
+        """A function that replaces the replies of a batch by the model's own answers; None for other objectives.
+
+        It receives the batch and the step. `open_model` returns the model in training, before its first step.
+        """
+        return None
+
     def describe(self, recipe: Any, module: nn.Module, train: Any = None) -> str:
         """One line about the model: its parts, and the number of its weights; or what it counts in the data."""
         kinds = [part.kind for part in (recipe.slot("encoder"), recipe.slot("decoder")) if part is not None]

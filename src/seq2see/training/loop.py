@@ -19,7 +19,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.core.batch import Batch, ContiguousBatch, pick_rows
+from seq2see.core.batch import AnswerBatch, Batch, ContiguousBatch, pick_rows
 from seq2see.core.devices import autocast
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_bytes
@@ -231,6 +231,8 @@ class PendingStep:
     learning_rate: float
     metrics: Tensor
     indices: Tensor
+    answer_metrics: Mapping[str, float]
+    """Those of the answers that the model generated before the step; empty for other objectives."""
 
 
 class Trainer:
@@ -289,19 +291,20 @@ class Trainer:
             self.lerp_weight.fill_(self.settings.average.lerp_weight(self.step, self.average_start))
         seed_torch(self.settings.seed, "dropout", self.step)
         metrics = self.run_step(batch)
-        self.pending_steps.append(PendingStep(self.step, learning_rate, metrics.clone(), batch.indices))
+        answer_metrics = batch.metrics if isinstance(batch, AnswerBatch) else {}
+        self.pending_steps.append(PendingStep(self.step, learning_rate, metrics.clone(), batch.indices, answer_metrics))
 
     def run_step(self, batch: Batch) -> Float[Tensor, "metrics"]:
         """Gradient, clipping, update, averaging. Return loss, gradient norm and label count without a GPU sync."""
         batch = batch.to(self.device)
         if isinstance(batch, ContiguousBatch):
             batch = self.carried_state.attach_state(batch)
-        label_count = batch.label_mask.sum()
+        label_count, loss_count = batch.label_mask.sum(), batch.loss_count
         losses = [self._backward(micro_batch, number) for number, micro_batch in enumerate(self._micro_batches(batch))]
         if isinstance(batch, ContiguousBatch):
             self.carried_state.commit()
-        loss = torch.stack(losses).sum() / label_count
-        norm, grad_scale = grad_norm_and_scale(self.total_grad_norm(), label_count, self.settings.max_grad_norm)
+        loss = torch.stack(losses).sum() / loss_count
+        norm, grad_scale = grad_norm_and_scale(self.total_grad_norm(), loss_count, self.settings.max_grad_norm)
         self.found_inf.copy_(torch.maximum(self.found_inf, (~(loss + norm).isfinite()).float()))
         self.optimizer.step(grad_scale, self.found_inf)
         self.optimizer.zero_grad()
@@ -361,7 +364,13 @@ class Trainer:
         return [
             (
                 pending.step,
-                {"loss": loss, "learning_rate": pending.learning_rate, "grad_norm": norm, "tokens": int(label_count)},
+                {
+                    "loss": loss,
+                    "learning_rate": pending.learning_rate,
+                    "grad_norm": norm,
+                    "tokens": int(label_count),
+                    **pending.answer_metrics,
+                },
             )
             for pending, (loss, norm, label_count) in zip(pending_steps, rows, strict=True)
         ]

@@ -188,7 +188,9 @@ def answer_log_probabilities(hidden: Sequences, head: Any, batch: Any) -> LogPro
     """The log-probabilities of all tokens where the answers were generated; forbidden tokens have none."""
     _, valid = answer_labels(batch)
     logits = head(hidden.values[batch.label_mask]).float()
-    logits = logits.index_fill(-1, torch.tensor(batch.forbidden, device=logits.device, dtype=torch.long), MINUS_INFINITY)
+    logits = logits.index_fill(
+        -1, torch.tensor(batch.forbidden, device=logits.device, dtype=torch.long), MINUS_INFINITY
+    )
     padded = logits.new_zeros(*valid.shape, logits.size(-1))
     padded[valid] = logits.log_softmax(-1)
     return padded
@@ -217,4 +219,6 @@ class RewardWatch:
             if value <= 0
             else "The model solves these questions already: choose harder ones."
         )
-        return f"WARNING every answer of {step} steps had the reward {value:g}, so nothing was learned from it. {remedy}"
+        return (
+            f"WARNING every answer of {step} steps had the reward {value:g}, so nothing was learned from it. {remedy}"
+        )
