@@ -168,7 +168,8 @@ class Reinforce(Settings):
         returns = batch.advantages[:, None].expand_as(chosen)
         if not self.kl_weight:
             return -(returns * chosen).where(valid, 0).sum()
-        penalty = self.divergence.of(policy, batch.base_log_probabilities).where(valid, 0)
+        base = batch.base_log_probabilities[:, : valid.size(1)]  # a micro-batch can have shorter answers
+        penalty = self.divergence.of(policy, base).where(valid, 0)
         if self.divergence.changes_return:
             later = penalty.sum(1, keepdim=True) - penalty.cumsum(1)
             returns = returns - self.kl_weight * later.detach()

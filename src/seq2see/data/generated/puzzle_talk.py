@@ -28,7 +28,7 @@ from seq2see.data.dialogue import Dialogue, Message
 from seq2see.data.examples import Example
 
 SEED = 2027
-HELD_OUT_SIZES = {"valid": 60, "test": 200}
+HELD_OUT_SIZES = {"valid": 100, "test": 200}
 """The number of questions of each puzzle in the other splits."""
 HELD_OUT_SHARES = {"test": 10, "valid": 5}
 """Of 100 puzzles, how many belong to each held-out split."""

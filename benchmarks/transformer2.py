@@ -1,0 +1,284 @@
+"""Transformer² on a desk: SVF and LoRA by cross-entropy and by REINFORCE, and experts in two passes.
+
+python benchmarks/transformer2.py run FOLDER                      all rows of the desk; those that exist are kept
+python benchmarks/transformer2.py collect FOLDER                  the table, in results/transformer2.json
+python benchmarks/transformer2.py run FOLDER --real FILE.gguf     the same for SmolLM2-Instruct, for a GPU
+
+The base models are small GPTs that add, reverse and sort lists, each between 30 and 70 % right (recipe `chat-puzzles`,
+one for each seed). An expert is trained for one task, and tested on all of them. The learning rate of each method is
+the best of one grid on the validation questions of one task and one seed. Each row is a file, so a run can be
+interrupted. Seconds are CPU seconds of the process.
+
+Every claim is decided by the difference of two rows of equal seed: the interval of the mean over the seeds (95 %, by
+Student's t) is above 0, below 0, or contains 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import math
+import re
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from seq2see.acceleration.trainer import AcceleratedTrainer
+from seq2see.adapters.adapt import adapt, merge
+from seq2see.adapters.expert import Expert, ExpertConfig, write_expert
+from seq2see.adapters.settings import SVF, AdapterSettings, LoRA
+from seq2see.core.devices import describe_machine, pick_device
+from seq2see.core.files import write_json
+from seq2see.data.dialogue import Dialogue
+from seq2see.data.dialogue_dataset import DialogueDataset
+from seq2see.data.generated.puzzle_talk import PuzzleTalk
+from seq2see.data.pair_dataset import bucketed_batches
+from seq2see.interop.chat_template_files import find_template
+from seq2see.recipes.registry import recipe
+from seq2see.runs.chat import as_chat
+from seq2see.runs.load import open_model, read_model
+from seq2see.runs.train import train_recipe
+from seq2see.tasks.answers import AnswerGenerator
+from seq2see.tasks.model_folder import StoredModel, fingerprint_of
+from seq2see.training.objectives import NextToken
+from seq2see.training.optimizers import Cosine
+from seq2see.training.reinforce import Reinforce
+from seq2see.training.settings import Training
+
+RESULTS = Path(__file__).parent / "results" / "transformer2.json"
+T_QUANTILES = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
+"""The 97.5 % quantile of Student's t, by the number of seeds."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """What is trained, and from what."""
+
+    adapter: AdapterSettings | None
+    objective: NextToken | Reinforce
+
+    @property
+    def by_rewards(self) -> bool:
+        """Whether it learns from rewards."""
+        return isinstance(self.objective, Reinforce)
+
+
+METHODS = {
+    "SVF, cross-entropy": Method(SVF(), NextToken()),
+    "LoRA r = 8, cross-entropy": Method(LoRA(rank=8), NextToken()),
+    "LoRA r = 16, cross-entropy": Method(LoRA(rank=16), NextToken()),
+    "all weights, cross-entropy": Method(None, NextToken()),
+    "SVF, REINFORCE": Method(SVF(), Reinforce()),
+    "LoRA r = 8, REINFORCE": Method(LoRA(rank=8), Reinforce()),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The sizes of the experiment."""
+
+    seeds: int = 5
+    tasks: tuple[str, ...] = ("add", "reverse", "sort")
+    """The tasks of the base model."""
+    new_task: str = "descend"
+    """A task that the base model never solves."""
+    tested: tuple[str, ...] = ("add", "reverse", "sort", "descend", "subtract", "rotate", "name")
+    rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+    """The learning rates of every method."""
+    tuned_on: str = "sort"
+    steps: dict[str, int] = field(default_factory=lambda: {"cross-entropy": 100, "rewards": 80})
+    batch_tokens: dict[str, int] = field(default_factory=lambda: {"cross-entropy": 768, "rewards": 512})
+    size: int = 3000
+    """The number of training questions of an expert."""
+    test_questions: int = 200
+    """The number of test questions of each task."""
+    base: dict[str, Any] = field(default_factory=dict)
+    """Changes of the recipe of the base model."""
+    real: Path | None = None
+    """A pretrained language model that takes the place of the base models."""
+
+
+def desk_base(setting: Setting, seed: int, out: Path) -> tuple[StoredModel, str]:
+    """The base model of a seed, trained if it does not exist, and its fingerprint."""
+    if setting.real is not None:
+        template = find_template(setting.real)
+        assert template is not None, f"{setting.real} has no chat template"
+        return as_chat(read_model(setting.real, pick_device()), template), fingerprint_of(setting.real)
+    folder = out / "bases" / f"seed{seed}"
+    if not (folder / "model").exists():
+        train_recipe(recipe("chat-puzzles").with_(**{**setting.base, "training.seed": seed}), folder)
+    return read_model(folder / "model", pick_device()), fingerprint_of(folder / "model")
+
+
+def questions(task: str, split: str, setting: Setting) -> list[Dialogue]:
+    """The questions of one task."""
+    found: Any = PuzzleTalk(puzzles=(task,), size=setting.size).splits()[split]  # type: ignore[arg-type]
+    return found if split == "train" else found[: setting.test_questions]
+
+
+def accuracy(stored: StoredModel, setting: Setting, tasks: Sequence[str], split: str = "test") -> dict[str, float]:
+    """The percentage of right answers to the questions of each task, with greedy decoding."""
+    model: Any = open_model(stored)
+    dialogues = [each for task in tasks for each in questions(task, split, setting)]
+    outputs = model.replies([each.messages[:-1] for each in dialogues], lambda count: None)
+    flags = [output.text.split() == each.target.split() for output, each in zip(outputs, dialogues, strict=True)]
+    right = {
+        task: [flag for flag, each in zip(flags, dialogues, strict=True) if each.topic == task] for task in tasks
+    }
+    return {task: round(100 * sum(flags) / len(flags), 2) for task, flags in right.items()}
+
+
+@dataclass
+class Trained:
+    """A fine-tuned model."""
+
+    stored: StoredModel
+    weights: int
+    seconds: float
+    rewards: list[float]
+    """The mean reward of every tenth of the training, if there are rewards."""
+
+
+def fine_tune(
+    base: StoredModel, method: Method, dialogues: Sequence[Dialogue], rate: float, seed: int, setting: Setting
+) -> Trained:
+    """Train an adapter (or all weights) of a copy of the base model on these dialogues."""
+    kind = "rewards" if method.by_rewards else "cross-entropy"
+    steps, batch_tokens = setting.steps[kind], setting.batch_tokens[kind]
+    began = time.process_time()
+    module = copy.deepcopy(base.module)
+    if method.adapter is not None:
+        adapt(module, method.adapter, seed)
+    stored = StoredModel(base.config, module, base.tokenizers)
+    training = Training(
+        steps=steps, seed=seed, learning_rate=rate, batch_tokens=batch_tokens, schedule=Cosine(warmup=max(1, steps // 10))
+    )
+    trainer = AcceleratedTrainer(module, method.objective, training, pick_device())
+    settings: Any = base.config.model
+    dataset = DialogueDataset(dialogues, base.tokenizers.target, settings.template, settings.target.max_tokens)
+    batch_at: Callable[[int], Any] = bucketed_batches(dataset, batch_tokens, seed)
+    if isinstance(method.objective, Reinforce):
+        answers, questions_at = AnswerGenerator(open_model(stored), dataset, method.objective, seed), batch_at
+        batch_at = lambda step: answers(questions_at(step), step)  # noqa: E731
+    rewards = [trainer.train_step(batch_at(step)).get("reward", 0.0) for step in range(1, steps + 1)]
+    trained = sum(each.numel() for each in module.parameters() if each.requires_grad)
+    seconds = time.process_time() - began
+    tenths = [rewards[steps * part // 10 : max(steps * (part + 1) // 10, steps * part // 10 + 1)] for part in range(10)]
+    curve = [round(statistics.fmean(each), 3) for each in tenths if each] if method.by_rewards else []
+    return Trained(StoredModel(base.config, module.eval(), base.tokenizers), trained, round(seconds, 1), curve)
+
+
+def file_name(*parts: str) -> str:
+    """The name of the file of a row."""
+    return "-".join(re.sub(r"[^\w.]+", "-", part.lower()).strip("-") for part in parts) + ".json"
+
+
+class Experiment:
+    """The rows of a folder: each is measured once."""
+
+    def __init__(self, setting: Setting, out: Path):
+        self.setting, self.out = setting, out
+        self._bases: dict[int, tuple[StoredModel, str]] = {}
+
+    def base(self, seed: int) -> tuple[StoredModel, str]:
+        """The base model of a seed and its fingerprint."""
+        if seed not in self._bases:
+            self._bases = {seed: desk_base(self.setting, seed, self.out)}
+        return self._bases[seed]
+
+    def row(self, name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """A stored row, or a newly measured one."""
+        path = self.out / "rows" / name
+        if path.exists():
+            stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return stored
+        measured = measure() | {"environment": describe_machine()}
+        write_json(path, measured)
+        print(name, {key: value for key, value in measured.items() if key != "environment"}, flush=True)
+        return measured
+
+    def run(self) -> None:
+        """All rows: the rates with the first seed, then seed by seed."""
+        rates = {name: self.tuned_rate(name) for name in METHODS}
+        for seed in range(1, self.setting.seeds + 1):
+            self.row(file_name("base", f"seed{seed}"), lambda: self.measure_base(seed))  # noqa: B023
+            for name in METHODS:
+                for task in (*self.setting.tasks, self.setting.new_task):
+                    if name == "LoRA r = 8, REINFORCE" and task == self.setting.new_task:
+                        continue  # as with SVF, there are no rewards
+                    self.row(
+                        file_name(name, task, f"seed{seed}"),
+                        lambda: self.measure_expert(name, task, rates[name], seed),  # noqa: B023
+                    )
+
+    def tuned_rate(self, name: str) -> float:
+        """The learning rate with the most right answers to validation questions."""
+        scores = {}
+        for rate in self.setting.rates:
+            row = self.row(file_name("rate", name, f"{rate:g}"), lambda: self.measure_rate(name, rate))  # noqa: B023
+            scores[rate] = row["valid"]
+        return max(scores, key=lambda rate: (scores[rate], -rate))
+
+    def measure_rate(self, name: str, rate: float) -> dict[str, Any]:
+        """The validation accuracy of one method with one learning rate."""
+        task = self.setting.tuned_on
+        found = fine_tune(self.base(1)[0], METHODS[name], questions(task, "train", self.setting), rate, 1, self.setting)
+        valid = accuracy(found.stored, self.setting, [task], "valid")[task]
+        return {"method": name, "rate": rate, "task": task, "valid": valid, "seconds": found.seconds}
+
+    def measure_base(self, seed: int) -> dict[str, Any]:
+        """The base model without an expert."""
+        stored, _ = self.base(seed)
+        weights = sum(each.numel() for each in stored.module.parameters())
+        return {"method": "base", "seed": seed, "weights": weights,
+                "accuracy": accuracy(stored, self.setting, self.setting.tested)}  # fmt: skip
+
+    def measure_expert(self, name: str, task: str, rate: float, seed: int) -> dict[str, Any]:
+        """One expert: its accuracy on its own task and on all others; its adapter is stored."""
+        method, (base, fingerprint) = METHODS[name], self.base(seed)
+        found = fine_tune(base, method, questions(task, "train", self.setting), rate, seed, self.setting)
+        if method.adapter is not None:
+            origin = str(self.setting.real or self.out / "bases" / f"seed{seed}" / "model")
+            config = ExpertConfig(base=origin, fingerprint=fingerprint, adapter=method.adapter)
+            folder = self.out / "experts" / file_name(name, task, f"seed{seed}").removesuffix(".json")
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            if not folder.exists():
+                write_expert(folder, Expert.of(found.stored.module, config))
+            merge(found.stored.module)
+        return {
+            "method": name, "task": task, "seed": seed, "rate": rate, "weights": found.weights,
+            "seconds": found.seconds, "rewards": found.rewards,
+            "accuracy": accuracy(found.stored, self.setting, self.setting.tested),
+        }  # fmt: skip
+
+
+# --- the table ---
+
+
+def interval(values: Sequence[float]) -> dict[str, float]:
+    """The mean over the seeds, and its 95 % interval by Student's t.
+
+    >>> interval([1.0, 2.0, 3.0])
+    {'mean': 2.0, 'low': -0.48, 'high': 4.48}
+    """
+    mean = statistics.fmean(values)
+    spread = T_QUANTILES[len(values)] * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return {"mean": round(mean, 2), "low": round(mean - spread, 2), "high": round(mean + spread, 2)}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("command", choices=["run", "collect"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--real", type=Path, help="the GGUF file of SmolLM2-Instruct")
+    parsed = parser.parse_args(arguments)
+    Experiment(Setting(real=parsed.real), parsed.folder).run()
+
+
+if __name__ == "__main__":
+    main()
