@@ -6,8 +6,9 @@ A state is a tensor whose first axis is the row, a dataclass or tuple of such, o
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -205,7 +206,7 @@ class AnswerBatch(Batch):
     base_log_probabilities: Float[Tensor, "row answer vocab"]  # of the base model, at each token of the answers
     forbidden: tuple[int, ...] = ()
     """The tokens that were never drawn: their probability is 0."""
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Metrics of the step, such as the mean reward."""
 
     @property
