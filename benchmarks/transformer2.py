@@ -22,14 +22,14 @@ import math
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.adapters.adapt import adapt, merge
-from seq2see.adapters.expert import Expert, ExpertConfig, write_expert
+from seq2see.adapters.expert import Expert, ExpertConfig, read_expert, write_expert
 from seq2see.adapters.settings import SVF, AdapterSettings, LoRA
 from seq2see.core.devices import describe_machine, pick_device
 from seq2see.core.files import write_json
@@ -40,6 +40,7 @@ from seq2see.data.pair_dataset import bucketed_batches
 from seq2see.interop.chat_template_files import find_template
 from seq2see.recipes.registry import recipe
 from seq2see.runs.chat import as_chat
+from seq2see.runs.dispatch import BASE, DispatchedModel, Experts, dispatched_by_name, dispatched_by_shots
 from seq2see.runs.load import open_model, read_model
 from seq2see.runs.train import train_recipe
 from seq2see.tasks.answers import AnswerGenerator
@@ -79,6 +80,10 @@ METHODS = {
 }
 
 
+EXPERT_METHOD, CLASSIFIER_METHOD = "SVF, REINFORCE", "SVF, cross-entropy"
+"""The experts that are mixed, and how the classifier is trained."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """The sizes of the experiment."""
@@ -89,7 +94,7 @@ class Setting:
     new_task: str = "descend"
     """A task that the base model never solves."""
     tested: tuple[str, ...] = ("add", "reverse", "sort", "descend", "name")
-    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2, 3e-2)
+    rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
     """The learning rates of every method."""
     tuned_on: str = "sort"
     """The task that all methods are compared on, and whose validation questions choose the rates."""
@@ -101,6 +106,10 @@ class Setting:
     """The number of test questions of each task."""
     base: dict[str, Any] = field(default_factory=dict)
     """Changes of the recipe of the base model."""
+    shots: int = 10
+    """The number of solved questions of few-shot adaptation."""
+    mixing_rounds: int = 15
+    """The maximum number of rounds of the cross-entropy method."""
     real: Path | None = None
     """A pretrained language model that takes the place of the base models."""
 
@@ -125,12 +134,8 @@ def questions(task: str, split: str, setting: Setting) -> list[Dialogue]:
 
 def accuracy(stored: StoredModel, setting: Setting, tasks: Sequence[str], split: str = "test") -> dict[str, float]:
     """The percentage of right answers to the questions of each task, with greedy decoding."""
-    model: Any = open_model(stored)
-    dialogues = [each for task in tasks for each in questions(task, split, setting)]
-    outputs = model.replies([each.messages[:-1] for each in dialogues], lambda count: None)
-    flags = [output.text.split() == each.target.split() for output, each in zip(outputs, dialogues, strict=True)]
-    right = {task: [flag for flag, each in zip(flags, dialogues, strict=True) if each.topic == task] for task in tasks}
-    return {task: round(100 * sum(flags) / len(flags), 2) for task, flags in right.items()}
+    model = open_model(stored)
+    return {task: share_right(model, questions(task, split, setting)) for task in tasks}
 
 
 @dataclass
@@ -216,6 +221,10 @@ class Experiment:
                     file_name(name, task, f"seed{seed}"),
                     lambda: self.measure_expert(name, task, rates[name], seed),  # noqa: B023
                 )
+            self.row(
+                file_name("dispatch", f"seed{seed}"),
+                lambda: self.measure_dispatch(rates[CLASSIFIER_METHOD], seed),  # noqa: B023
+            )
 
     def plan(self, seed: int) -> Iterator[tuple[str, str]]:
         """The experts of a seed: all methods on one task and, by cross-entropy, on the new one; SVF on all tasks.
@@ -258,7 +267,7 @@ class Experiment:
         if method.adapter is not None:
             origin = str(self.setting.real or self.out / "bases" / f"seed{seed}" / "model")
             config = ExpertConfig(base=origin, fingerprint=fingerprint, adapter=method.adapter)
-            folder = self.out / "experts" / file_name(name, task, f"seed{seed}").removesuffix(".json")
+            folder = self.expert_folder(name, task, seed)
             folder.parent.mkdir(parents=True, exist_ok=True)
             if not folder.exists():
                 write_expert(folder, Expert.of(found.stored.module, config))
@@ -268,6 +277,84 @@ class Experiment:
             "seconds": found.seconds, "rewards": found.rewards,
             "accuracy": accuracy(found.stored, self.setting, self.setting.tested),
         }  # fmt: skip
+
+    def measure_dispatch(self, classifier_rate: float, seed: int) -> dict[str, Any]:
+        """The base model, each expert, the three kinds of a first pass, and the best choice for each task."""
+        setting, (base, _) = self.setting, self.base(seed)
+        began = time.process_time()
+        folders = {task: self.expert_folder(EXPERT_METHOD, task, seed) for task in setting.tasks}
+        experts = Experts(open_model(base), {task: read_expert(folder) for task, folder in folders.items()})
+        namer = fine_tune(
+            base, METHODS[CLASSIFIER_METHOD], questions("name", "train", setting), classifier_rate, seed, setting
+        )
+        config = ExpertConfig(base="base", fingerprint="", adapter=SVF())
+        classifier = Expert.of(namer.stored.module, config)
+        tasks = (*setting.tasks, setting.new_task)
+        asked = {task: questions(task, "test", setting) for task in tasks}
+
+        def right(models: Callable[[str], Any]) -> dict[str, float]:
+            return {task: share_right(models(task), asked[task]) for task in tasks}
+
+        alone = {}
+        for name in (BASE, *folders):
+            model = DispatchedModel.of(experts, fixed(name), experts.use)
+            alone[name] = right(lambda task: model)  # noqa: B023
+        by_name = {
+            "prompt": dispatched_by_name(experts),
+            "classifier": dispatched_by_name(experts, classifier),
+        }
+        found = {**alone, **{name: right(lambda task: model) for name, model in by_name.items()}}  # noqa: B023
+        named = {name: self.named_right(model, asked) for name, model in by_name.items()}
+        mixtures: dict[str, Any] = {}
+        for name, per_matrix in (("few-shot", False), ("few-shot, per matrix", True)):
+            mixtures[name], found[name] = {}, {}
+            for task in tasks:
+                shots = questions(task, "train", setting)[: setting.shots]
+                model, mixture = dispatched_by_shots(experts, shots, per_matrix, seed, setting.mixing_rounds)
+                found[name][task] = share_right(model, asked[task])
+                mixtures[name][task] = dict(
+                    zip(
+                        mixture.names,
+                        (round(each, 3) for each in mixture.result.coefficients.mean(1).tolist()),
+                        strict=True,
+                    )
+                )
+        found["oracle"] = {task: max(each[task] for each in alone.values()) for task in tasks}
+        return {
+            "seed": seed, "accuracy": found, "named": named, "mixtures": mixtures,
+            "seconds": round(time.process_time() - began, 1),
+        }  # fmt: skip
+
+    def named_right(self, model: Any, asked: Mapping[str, Sequence[Dialogue]]) -> dict[str, float]:
+        """The percentage of questions whose first pass names the right expert; a new task has none."""
+        expected = {task: task if task in self.setting.tasks else BASE for task in asked}
+        return {
+            task: round(
+                100 * statistics.fmean(name == expected[task] for name in model.choose(histories(dialogues))), 2
+            )
+            for task, dialogues in asked.items()
+        }
+
+    def expert_folder(self, name: str, task: str, seed: int) -> Path:
+        """The folder of a stored expert."""
+        return self.out / "experts" / file_name(name, task, f"seed{seed}").removesuffix(".json")
+
+
+def histories(dialogues: Sequence[Dialogue]) -> list[Any]:
+    """The questions without their answers."""
+    return [each.messages[:-1] for each in dialogues]
+
+
+def share_right(model: Any, dialogues: Sequence[Dialogue]) -> float:
+    """The percentage of right answers with greedy decoding."""
+    outputs = model.replies(histories(dialogues), lambda count: None)
+    flags = [output.text.split() == each.target.split() for output, each in zip(outputs, dialogues, strict=True)]
+    return round(100 * statistics.fmean(flags), 2)
+
+
+def fixed(name: str) -> Callable[[Sequence[Any]], list[str]]:
+    """A first pass that always chooses this expert."""
+    return lambda questions: [name] * len(questions)
 
 
 # --- the table ---

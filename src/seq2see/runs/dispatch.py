@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from seq2see.adapters.adapt import load_adapter_weights
 from seq2see.adapters.expert import CONFIG, Expert, check_base, read_expert
 from seq2see.adapters.mixing import (
+    ROUNDS,
     Coefficients,
     Score,
     SearchResult,
@@ -252,7 +253,7 @@ class Mixture:
 
 
 def dispatched_by_shots(
-    experts: Experts, shots: Sequence[Dialogue], per_matrix: bool = False, seed: int = 1
+    experts: Experts, shots: Sequence[Dialogue], per_matrix: bool = False, seed: int = 1, rounds: int = ROUNDS
 ) -> tuple[DispatchedModel, Mixture]:
     """The mixture of all experts that answers the most of these solved questions."""
     if not shots:
@@ -265,7 +266,7 @@ def dispatched_by_shots(
         set_scale_vectors(experts.module, mix(vectors, coefficients))
         return shot_score(experts.module, batch, experts.base)
 
-    result = cross_entropy_method(score, len(names), len(matrices), seed)
+    result = cross_entropy_method(score, len(names), len(matrices), seed, rounds)
     mixture = Mixture(names, matrices, result)
     set_scale_vectors(experts.module, mix(vectors, result.coefficients))
     text = mixture.text()
