@@ -65,9 +65,9 @@ def read_experts(names: Sequence[str]) -> dict[str, Expert]:
         name, _, folder = text.rpartition("=")
         name = name or Path(folder).name
         if name in experts or name == BASE:
-            raise UserError(
-                f"There are two experts of the name '{name}'.", hint="Name them: --experts add=runs/one,sort=runs/two."
-            )
+            taken = "is the name of the base model" if name == BASE else "is the name of two experts"
+            hint = "Give them names: --experts add=runs/one,sort=runs/two."
+            raise UserError(f"'{name}' {taken}.", location=folder, hint=hint)
         experts[name] = read_expert_of(folder)
     if not experts:
         raise UserError(

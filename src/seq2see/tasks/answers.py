@@ -8,12 +8,14 @@ resumed training draws the same answers. The loss is in `training/reinforce.py`.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from seq2see.core.batch import IGNORE_INDEX, AnswerBatch, Batch, Sequences
 from seq2see.core.seeds import derive_seed
@@ -53,16 +55,11 @@ class AnswerGenerator:
         return self._batch(dialogues, indices, answers, rewards)
 
     def _generate(self, dialogues: list[Dialogue], indices: list[int], step: int) -> list[list[Hypothesis]]:
-        module: nn.Module = self.model.module
-        was_training = module.training
-        module.eval()
-        try:
-            histories = [each.messages[:-1] for each in dialogues]
-            seed = derive_seed(self.seed, "answers", step)
+        histories = [each.messages[:-1] for each in dialogues]
+        seed = derive_seed(self.seed, "answers", step)
+        with evaluation_mode(self.model.module):
             found: list[list[Hypothesis]] = self.model.reply_hypotheses(histories, self.decoding, seed, indices)
-            return found
-        finally:
-            module.train(was_training)
+        return found
 
     def _reward(self, dialogue: Dialogue, answer: Hypothesis) -> float:
         if not answer.finished:
@@ -96,20 +93,36 @@ class AnswerGenerator:
             torch.zeros(len(inputs), 0, 0),
             tuple(sorted(forbidden - {end})),
         ).to(self.model.device)
-        return self._with_base(plain, answers, rewards)
+        return self._with_base(plain, rewards)
 
     @torch.no_grad()
-    def _with_base(self, batch: AnswerBatch, answers: list[list[Hypothesis]], rewards: Tensor) -> AnswerBatch:
+    def _with_base(self, batch: AnswerBatch, rewards: Tensor) -> AnswerBatch:
         """The batch with the log-probabilities of the base model, and the metrics of the step."""
-        base = answer_log_probabilities(self.base.hidden(batch), self.base.head, batch)
         tokens, valid = answer_labels(batch)
-        base_sums = base.gather(-1, tokens[..., None]).squeeze(-1).where(valid, 0).sum(1)
-        own_sums = torch.tensor([each.log_probability for group in answers for each in group], device=base.device)
+
+        def sums(log_probabilities: Tensor) -> Tensor:
+            """log p of each answer."""
+            return log_probabilities.gather(-1, tokens[..., None]).squeeze(-1).where(valid, 0).sum(1)
+
+        base = answer_log_probabilities(self.base.hidden(batch), self.base.head, batch)
+        with evaluation_mode(self.model.module) as module:
+            own = answer_log_probabilities(module.hidden(batch), module.head, batch)
         metrics = {
             "reward": float(rewards.mean()),
             "reward_min": float(rewards.min()),
             "reward_max": float(rewards.max()),
-            "kl": float((own_sums - base_sums).mean()),
+            "kl": float((sums(own) - sums(base)).mean()),
             "answer_tokens": float(batch.label_mask.sum() / len(batch.labels)),
         }
         return replace(batch, base_log_probabilities=base, metrics=metrics)
+
+
+@contextmanager
+def evaluation_mode(module: Any) -> Iterator[Any]:
+    """The module without dropout inside this context."""
+    was_training = module.training
+    module.eval()
+    try:
+        yield module
+    finally:
+        module.train(was_training)
