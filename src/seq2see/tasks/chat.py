@@ -94,8 +94,6 @@ class ChatRecipe(Recipe):
     """How the messages of a dialogue become token ids."""
     objective: NextToken = NextToken()
     decoding: Decoding = Decoding(max_new_tokens=40)
-    pretrained: str | None = None
-    """A run of write or chat, or a GPT-2 or Llama of other libraries, that is fine-tuned."""
 
     model_settings: ClassVar[type[ModelSettings]] = ChatModelSettings
 
