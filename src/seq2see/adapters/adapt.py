@@ -2,7 +2,7 @@
 
 Matrices have the names of their linear layers: `decoder.blocks.0.feed_forward.up_proj`. A layer that computes several
 matrices at once is split into its parts, each with its own name: `qkv_proj` into `q_proj`, `k_proj` and `v_proj`,
-`kv_proj` of cross-attention into `k_proj` and `v_proj`, and `up_proj` of a gated feed-forward layer into `gate_proj` and
+`kv_proj` of cross-attention into `k_proj` and `v_proj`, `up_proj` of a gated feed-forward layer into `gate_proj` and
 `up_proj`.
 """
 

@@ -116,15 +116,12 @@ def read_expert(folder: Path, step: int = 0) -> Expert:
     """Read and verify the folder of an expert."""
     files, faults = verify_folder(folder, step)
     if faults:
-        raise UserError(
-            f"This expert is damaged: {'; '.join(faults)}.",
-            location=str(folder),
-            hint="Copy it again, or train it again.",
-        )
+        message = f"This expert is damaged: {'; '.join(faults)}."
+        raise UserError(message, location=str(folder), hint="Copy it again, or train it again.")
     return expert_from_files(folder, files)
 
 
-def expert_from_files(folder: Path, files: Mapping[str, Any]) -> Expert:
+def expert_from_files(folder: Path, files: dict[str, Any]) -> Expert:
     """The expert in a verified folder, whose manifest lists these files."""
     tree = json.loads(read_verified(folder, CONFIG, files))
     config = read_tree(ExpertConfig, tree, location=str(folder / CONFIG))

@@ -152,15 +152,15 @@ def _fine_tuned(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """The recipe of a fine-tuning with changed settings; some parts are those of the pretrained model."""
     from seq2see.runs.prepare import (  # imported here, because the formats of pretrained models are rarely used
         check_pretrained,
-        pretrained_prefixes,
         with_pretrained_parts,
     )
 
-    if changes.get("pretrained"):
-        recipe = with_pretrained_parts(recipe.with_(pretrained=changes["pretrained"]))
+    name = changes.get("pretrained") or recipe.slot("pretrained")
+    if not Path(name).is_absolute() or "pretrained" in changes:  # a stored recipe has the settings already
+        recipe = with_pretrained_parts(recipe.with_(pretrained=name))
         changes = {path: value for path, value in changes.items() if path != "pretrained"}
     recipe = recipe.with_(**changes)
-    if any(path.startswith(pretrained_prefixes(recipe)) for path in changes):
+    if any(path.partition(".")[0] in recipe.model_settings.model_fields for path in changes):
         check_pretrained(recipe)
     return recipe
 

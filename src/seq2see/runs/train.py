@@ -22,6 +22,8 @@ import seq2see
 from seq2see.acceleration.cuda_graphs import GraphedCallable
 from seq2see.acceleration.swaps import plain_only
 from seq2see.acceleration.trainer import AcceleratedTrainer
+from seq2see.adapters.adapt import adapt, merge, merged
+from seq2see.adapters.expert import Expert
 from seq2see.core.batch import Batch
 from seq2see.core.devices import describe_machine, pick_device
 from seq2see.core.errors import UserError
@@ -31,7 +33,13 @@ from seq2see.core.startup import cuda_warmup, run_in_background
 from seq2see.data.examples import Example
 from seq2see.layers.initialization import initialize
 from seq2see.runs.load import open_model
-from seq2see.runs.prepare import PreparedData, load_pretrained_parts, prepare, write_split_fingerprints
+from seq2see.runs.prepare import (
+    PreparedData,
+    expert_config,
+    load_pretrained_parts,
+    prepare,
+    write_split_fingerprints,
+)
 from seq2see.runs.run_folder import RunFolder, folder_for
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, Recipe, StoredModel, write_model
@@ -82,7 +90,7 @@ def validation_callback(
     """Log validation loss and metrics; the loss also decides early stopping."""
 
     def callback(trainer: Trainer, stop: StopRequest) -> None:
-        with trainer.evaluation_model() as module:
+        with trainer.evaluation_model() as model, merged(model) as module:
             loss, scores = task_of(recipe).validate(module, prepared.valid, lambda: _raise_if_stopped(stop))
         metrics_logger.log(trainer.step, valid_loss=loss, **scores)
         trainer.record_validation(loss)
@@ -97,7 +105,7 @@ def sample_callback(recipe: Recipe, prepared: PreparedData, run: RunFolder) -> C
     """Write the outputs for a few validation examples, the same at every evaluation."""
 
     def callback(trainer: Trainer, stop: StopRequest) -> None:
-        with trainer.evaluation_model() as module:
+        with trainer.evaluation_model() as model, merged(model) as module:
             table = sample_table(module, recipe, prepared, stop)
         write_text(run.samples / f"step-{trainer.step:06d}.tsv", table)
 
@@ -157,7 +165,7 @@ def train_recipe(recipe: Recipe, out: Path | None = None, listener: ProgressList
 
 def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, listener: ProgressListener) -> None:
     """Train with gradient descent, and write the final model."""
-    trainer = new_trainer(recipe, prepared)
+    trainer = new_trainer(recipe, prepared, listener.log)
     cuda_warmup().join()  # no other CUDA work may run while a CUDA graph is captured
     task = task_of(recipe)
     listener.log(f"model  {task.describe(recipe, trainer.model)}, on {trainer.device.type}")
@@ -178,16 +186,28 @@ def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, li
     write_final_model(trainer, recipe, prepared, run)
 
 
-def new_trainer(recipe: Recipe, prepared: PreparedData) -> Trainer:
-    """Create a trainer with a freshly initialized model."""
+def new_trainer(recipe: Recipe, prepared: PreparedData, log: Callable[[str], None] = lambda text: None) -> Trainer:
+    """Create a trainer with a freshly initialized or a pretrained model."""
     settings = recipe.training
     seed_torch(settings.seed, "weights")  # so the initial weights depend on the seed alone
     model = task_of(recipe).build(recipe.model, prepared.tokenizers)
     initialize(model, settings.init)
     if recipe.slot("pretrained") is not None:
-        load_pretrained_parts(model, recipe)
-    trainer_class = Trainer if plain_only() else AcceleratedTrainer
-    return trainer_class(model, task_of(recipe).objective(recipe), settings, pick_device())
+        new = load_pretrained_parts(model, recipe, prepared.tokenizers)
+        new_parts = f"; new: {', '.join(dict.fromkeys(name.partition('.')[0] for name in new))}" if new else ""
+        log(f"start  from the weights of {recipe.pretrained}{new_parts}")
+        if recipe.adapter is not None:
+            matrices = adapt(model, recipe.adapter, settings.seed, new)
+            trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+            log(f"adapt  {recipe.adapter.kind} of {len(matrices)} matrices: {trained:,} trained weights")
+    objective, device = task_of(recipe).objective(recipe), pick_device()
+    if plain_only():
+        return Trainer(model, objective, settings, device)
+    return AcceleratedTrainer(model, objective, settings, device, without=OMITTED if recipe.adapter else ())
+
+
+OMITTED = ("bf16-weights", "fused-feed-forward")
+"""Parts that read the matrix of a linear layer instead of calling it, which is slow for a matrix with an adapter."""
 
 
 def batches(recipe: Recipe, prepared: PreparedData, *, full: bool = False) -> Callable[[int], Batch]:
@@ -257,7 +277,12 @@ def train_by_counting(
 def write_final_model(trainer: Trainer, recipe: Recipe, prepared: PreparedData, run: RunFolder) -> None:
     """Write the model with the final (averaged or best) weights."""
     trainer.load_weights(final_weights(trainer, run.checkpoints))
-    write_model(run.model, StoredModel(ModelConfig.of(recipe, trainer.step), trainer.model, prepared.tokenizers))
+    expert = None
+    if recipe.adapter is not None:
+        expert = Expert.of(trainer.model, expert_config(recipe))
+        merge(trainer.model)
+    config = ModelConfig.of(recipe, trainer.step)
+    write_model(run.model, StoredModel(config, trainer.model, prepared.tokenizers, expert))
 
 
 def _import_in_background(on_step: StepCallback) -> StepCallback:
@@ -322,7 +347,7 @@ def dry_run(recipe: Recipe, log: Callable[[str], None]) -> None:
     if task.count(recipe, prepared.train, prepared.valid) is not None:
         log(f"model  {task.describe(recipe, torch.nn.Module(), prepared.train)}")
         return
-    trainer = new_trainer(recipe, prepared)
+    trainer = new_trainer(recipe, prepared, log)
     for name, part in trainer.model.named_children():
         log(f"part   {name:<8} {type(part).__name__:<20} {count_weights(part):>12,} weights")
     log(f"model  {count_weights(trainer.model):,} weights in total (tied weights counted once)")

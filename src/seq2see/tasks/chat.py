@@ -98,8 +98,6 @@ class ChatRecipe(Recipe):
     objective: Annotated[NextToken | Reinforce, Field(discriminator="kind"), default_kind("next-token")] = NextToken()
     """How the decoder learns: from the tokens of the replies, or from the rewards of its own answers."""
     decoding: Decoding = Decoding(max_new_tokens=40)
-    pretrained: str | None = None
-    """A run of write or chat, or a GPT-2 or Llama of other libraries, that is fine-tuned."""
 
     model_settings: ClassVar[type[ModelSettings]] = ChatModelSettings
 

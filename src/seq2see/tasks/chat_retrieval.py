@@ -300,7 +300,11 @@ class ChatRetrieve(DialogueTask):
 
     def fit(self, recipe: Any, train: Sequence[Example], pretrained: StoredModel | None = None) -> Tokenizers:
         """Learn a vocabulary with a token for each role; the labels are the training replies, by frequency."""
-        tokenizer = add_role_tokens(train_tokenizer(recipe.source.tokenizer, message_texts(train)))
+        tokenizer = (
+            pretrained.tokenizers.source
+            if pretrained
+            else add_role_tokens(train_tokenizer(recipe.source.tokenizer, message_texts(train)))
+        )
         dialogues: Any = train
         counts = Counter(each.messages[index].content for each in dialogues for index in each.replies)
         ranked = sorted(counts, key=lambda text: (-counts[text], text))

@@ -166,8 +166,11 @@ class Task(ABC):
     """Whether its inputs can have [MASK], which the model replaces by a token."""
     comparison: ClassVar[Comparison] = "scores"
     """How two runs are compared: their scores, or in detail their outputs, decisions, perplexities or forecasts."""
-    pretrained_parts: ClassVar[tuple[str, ...]] = ("source", "encoder")
-    """The parts of a pretrained model that fine-tuning begins with, in models and in settings."""
+    pretrained_parts: ClassVar[tuple[str, ...]] = ()
+    """The parts that training can begin with of a model of another task; of a model of this task, all parts are taken,
+    except a head for other labels."""
+    head_of_labels: ClassVar[bool] = False
+    """Whether the head has an output for each label."""
     unit: ClassVar[str] = "tok"
     """The unit of the training speed."""
     predicted_unit: ClassVar[str] = "predictions"

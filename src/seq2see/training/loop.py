@@ -35,7 +35,7 @@ from seq2see.core.devices import autocast
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_bytes
 from seq2see.core.seeds import seed_torch
-from seq2see.models.build import named_tensors
+from seq2see.models.build import trained_tensors
 from seq2see.training.objectives import CrossEntropy, Objective, batch_loss, repeat_for_r_drop
 from seq2see.training.optimizers import (
     NTASGD,
@@ -249,7 +249,8 @@ class Trainer:
     def __init__(self, model: nn.Module, objective: Objective, settings: Training, device: torch.device):
         self.model: Any = model.to(device)  # a model has `hidden(batch)` and a `head`
         self.objective, self.settings, self.device = objective, settings, device
-        self.weights = dict(model.named_parameters())  # a tied weight has one name
+        # A tied weight has one name; frozen weights are not trained.
+        self.weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
         self.optimizer = settings.optimizer.build(self.weights, settings.learning_rate)
         averages_steps = isinstance(settings.average, ExponentialMovingAverage | NTASGD)
         self.average = (
@@ -422,7 +423,7 @@ class Trainer:
         if not self.settings.patience:
             return
         if loss < self.best.loss:
-            evaluated = named_tensors(self.model) | self.average
+            evaluated = trained_tensors(self.model) | self.average
             self.best = BestEvaluation(loss, 0, {name: tensor.clone() for name, tensor in evaluated.items()})
         else:
             self.best.evaluations_since += 1
