@@ -42,9 +42,10 @@ from seq2see.recipes.registry import recipe
 from seq2see.runs.chat import as_chat
 from seq2see.runs.dispatch import BASE, DispatchedModel, Experts, dispatched_by_name, dispatched_by_shots
 from seq2see.runs.load import open_model, read_model
-from seq2see.runs.train import train_recipe
+from seq2see.runs.prepare import prepare
+from seq2see.runs.train import batches, new_trainer
 from seq2see.tasks.answers import AnswerGenerator
-from seq2see.tasks.model_folder import StoredModel, fingerprint_of
+from seq2see.tasks.model_folder import ModelConfig, StoredModel, fingerprint_of, write_model
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizers import Cosine
 from seq2see.training.reinforce import Reinforce
@@ -104,11 +105,14 @@ class Setting:
     """The number of training questions of an expert."""
     test_questions: int = 200
     """The number of test questions of each task."""
-    base: dict[str, Any] = field(default_factory=dict)
-    """Changes of the recipe of the base model."""
+    base: dict[str, Any] = field(default_factory=lambda: {"training.steps": 800})
+    """Changes of the recipe of the base model, whose training ends earlier."""
+    base_accuracy: float = 30
+    """The training of a base model ends when it solves this percentage of each task."""
+    check_every: int = 50
     shots: int = 10
     """The number of solved questions of few-shot adaptation."""
-    mixing_rounds: int = 15
+    mixing_rounds: int = 10
     """The maximum number of rounds of the cross-entropy method."""
     real: Path | None = None
     """A pretrained language model that takes the place of the base models."""
@@ -121,9 +125,26 @@ def desk_base(setting: Setting, seed: int, out: Path) -> tuple[StoredModel, str]
         assert template is not None, f"{setting.real} has no chat template"
         return as_chat(read_model(setting.real, pick_device()), template), fingerprint_of(setting.real)
     folder = out / "bases" / f"seed{seed}"
-    if not (folder / "model").exists():
-        train_recipe(recipe("chat-puzzles").with_(**{**setting.base, "training.seed": seed}), folder)
-    return read_model(folder / "model", pick_device()), fingerprint_of(folder / "model")
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        write_model(folder, train_base(setting, seed))
+    return read_model(folder, pick_device()), fingerprint_of(folder)
+
+
+def train_base(setting: Setting, seed: int) -> StoredModel:
+    """A base model that is trained until it solves enough validation questions of each of its tasks, and not all."""
+    chosen: Any = recipe("chat-puzzles").with_(**{**setting.base, "training.seed": seed})
+    prepared = prepare(chosen, print)
+    trainer, batch_at = new_trainer(chosen, prepared), batches(chosen, prepared)
+    while trainer.step < chosen.training.steps:
+        trainer.train_step(batch_at(trainer.step + 1))
+        if trainer.step % setting.check_every == 0:
+            stored = StoredModel(ModelConfig.of(chosen, trainer.step), trainer.model.eval(), prepared.tokenizers)
+            solved = accuracy(stored, setting, setting.tasks, "valid")
+            print(f"base {seed}, step {trainer.step}: {solved}", flush=True)
+            if min(solved.values()) >= setting.base_accuracy:
+                break
+    return stored
 
 
 def questions(task: str, split: str, setting: Setting) -> list[Dialogue]:
@@ -265,7 +286,7 @@ class Experiment:
         method, (base, fingerprint) = METHODS[name], self.base(seed)
         found = fine_tune(base, method, questions(task, "train", self.setting), rate, seed, self.setting)
         if method.adapter is not None:
-            origin = str(self.setting.real or self.out / "bases" / f"seed{seed}" / "model")
+            origin = str(self.setting.real or self.out / "bases" / f"seed{seed}")
             config = ExpertConfig(base=origin, fingerprint=fingerprint, adapter=method.adapter)
             folder = self.expert_folder(name, task, seed)
             folder.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,7 @@ from seq2see.core.batch import IGNORE_INDEX, AnswerBatch, Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import EOS
 from seq2see.recipes.registry import resolve
+from seq2see.runs.dispatch import DispatchOptions, open_dispatched
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import open_model
 from seq2see.runs.prepare import prepare
@@ -27,12 +28,13 @@ from seq2see.training.objectives import NextToken, batch_loss
 TINY = {"decoder.width": 16, "decoder.heads": 2, "decoder.depth": 1, "corpus.size": 40, "training.steps": 12,
         "training.evaluate_every": 4, "training.batch_tokens": 160, "decoding.max_new_tokens": 3,
         "objective.kind": "reinforce"}  # fmt: skip
+FORMAT = {"kind": "format", "pattern": r"\w"}
+"""A reward for answers of one letter or digit, which random weights give now and then."""
 
 
 def tiny(**changes: Any):
     """A model of puzzle talk that is trained by REINFORCE from random weights."""
-    reward = {"objective.reward": {"kind": "format", "pattern": r"\w"}}
-    return resolve("chat-puzzles", [], TINY | reward | changes)
+    return resolve("chat-puzzles", [], TINY | {"objective.reward": FORMAT} | changes)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +107,8 @@ class TestAnswers:
         assert 0 < int(ends.sum()) < len(ends)
 
     def test_the_base_model_stays_what_it_was(self, prepared):
-        recipe = tiny(**{"training.learning_rate": 0.05, "training.schedule.kind": "constant"})
+        recipe = tiny(**{"training.learning_rate": 0.05, "training.schedule.kind": "constant",
+                         "objective.baseline.kind": "none"})  # fmt: skip
         trainer = new_trainer(recipe, prepared)
         batch_at = training_batches(recipe, prepared, trainer)
         before = batch_at(1)
@@ -194,6 +197,19 @@ class TestRun:
     @pytest.mark.parametrize("divergence", ["policy-to-base", "base-to-policy"])
     def test_a_stopped_run_continues_bit_for_bit(self, tmp_path: Path, divergence):
         stop_and_resume(tiny(**{"objective.kl_weight": 0.1, "objective.divergence.kind": divergence}), tmp_path)
+
+    def test_an_expert_that_is_trained_by_rewards_is_stopped_and_used(self, tmp_path: Path):
+        """From the base model to two passes, with the recipes and commands of a user."""
+        shape = {each: TINY[each] for each in ("decoder.width", "decoder.heads", "decoder.depth", "corpus.size")}
+        quick = {"training.steps": 12, "training.evaluate_every": 4, "training.batch_tokens": 160,
+                 "decoding.max_new_tokens": 3}  # fmt: skip
+        base = train_recipe(resolve("chat-puzzles", [], shape | quick), tmp_path / "base")
+        changes = {"pretrained": str(base), "adapter.kind": "svf", "corpus.size": 40, "objective.reward": FORMAT}
+        stop_and_resume(resolve("chat-puzzles-reinforce", [], changes | quick), tmp_path)
+        options = DispatchOptions("prompt")
+        model, _ = open_dispatched(str(base), [f"sort={tmp_path / 'whole'}"], options)
+        (prediction,) = model.predict(["sort 3 2 1 4"])
+        assert prediction.expert in ("sort", "base")
 
     def test_micro_batches_have_the_gradient_of_the_whole_batch(self, prepared):
         norms = []

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seq2see.adapters.adapt import merged
 from seq2see.core.batch import IGNORE_INDEX, AnswerBatch, Batch, Sequences
 from seq2see.core.seeds import derive_seed
 from seq2see.data.dialogue import Dialogue
@@ -57,7 +58,7 @@ class AnswerGenerator:
     def _generate(self, dialogues: list[Dialogue], indices: list[int], step: int) -> list[list[Hypothesis]]:
         histories = [each.messages[:-1] for each in dialogues]
         seed = derive_seed(self.seed, "answers", step)
-        with evaluation_mode(self.model.module):
+        with evaluation_mode(self.model.module) as module, merged(module):
             found: list[list[Hypothesis]] = self.model.reply_hypotheses(histories, self.decoding, seed, indices)
         return found
 

@@ -51,6 +51,7 @@ from seq2see.tasks.model import Model, NamedBatch, Output, Prediction, ScoredTex
 from seq2see.tasks.model_folder import Candidates, Recipe, StoredModel, TextEncoder, Tokenizers
 from seq2see.tasks.task import Splits, Task, one_line, split_sizes
 from seq2see.training.in_batch_softmax import InBatchSoftmax
+from seq2see.training.objectives import NextToken
 
 MAX_REPLIES = 50_000
 """The maximum number of training replies from which a model chooses; the most frequent ones."""
@@ -375,6 +376,7 @@ class ChatRetrieveGenerateRecipe(ChatRecipe):
     """A recipe of the task chat-retrieve-generate: a language model that reads a retrieved reply."""
 
     task: Literal["chat-retrieve-generate"] = "chat-retrieve-generate"  # type: ignore[assignment]
+    objective: NextToken = NextToken()
 
 
 Pair = tuple[str, str]
