@@ -392,14 +392,217 @@ def interval(values: Sequence[float]) -> dict[str, float]:
     return {"mean": round(mean, 2), "low": round(mean - spread, 2), "high": round(mean + spread, 2)}
 
 
+Rows = list[dict[str, Any]]
+
+
+def read_rows(folder: Path) -> Rows:
+    """All measured rows of a folder."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted((folder / "rows").glob("*.json"))]
+
+
+class Tables:
+    """The tables of a folder; only seeds whose rows are complete count."""
+
+    def __init__(self, rows: Rows, setting: Setting):
+        self.setting = setting
+        self.base = {row["seed"]: row for row in rows if row.get("method") == "base"}
+        self.dispatch = {row["seed"]: row for row in rows if "mixtures" in row}
+        self.experts = {
+            (row["method"], row["task"], row["seed"]): row for row in rows if "seed" in row and "rate" in row
+        }
+        self.rates = [row for row in rows if "valid" in row]
+        self.seeds = sorted(self.base.keys() & self.dispatch.keys())
+        self.environment: dict[str, Any] = rows[0]["environment"]
+
+    # --- values by seed ---
+
+    def own(self, method: str, task: str) -> list[float]:
+        """The accuracy of an expert on its own task, by seed."""
+        return [self.experts[method, task, seed]["accuracy"][task] for seed in self.seeds]
+
+    def gain(self, method: str, task: str) -> list[float]:
+        """The change of the accuracy on its own task, by seed."""
+        return [
+            after - self.base[seed]["accuracy"][task]
+            for seed, after in zip(self.seeds, self.own(method, task), strict=True)
+        ]
+
+    def others(self, method: str, task: str) -> list[float]:
+        """The mean change of the accuracy on the other tasks of the base model, by seed: below 0 is forgetting."""
+        tasks = [each for each in self.setting.tasks if each != task]
+        found = []
+        for seed in self.seeds:
+            expert, base = self.experts[method, task, seed]["accuracy"], self.base[seed]["accuracy"]
+            found.append(round(statistics.fmean(expert[each] - base[each] for each in tasks), 2))
+        return found
+
+    def mean_gain(self, method: str) -> list[float]:
+        """The mean gain of the experts of all tasks, by seed."""
+        return [
+            statistics.fmean(each)
+            for each in zip(*(self.gain(method, task) for task in self.setting.tasks), strict=True)
+        ]
+
+    def chosen(self, name: str, tasks: Sequence[str] = ()) -> list[float]:
+        """The mean accuracy of a first pass over some tasks (by default all), by seed."""
+        found = []
+        for seed in self.seeds:
+            accuracy = self.dispatch[seed]["accuracy"][name]
+            found.append(round(statistics.fmean(accuracy[task] for task in (tasks or accuracy)), 2))
+        return found
+
+    def best_single(self) -> list[float]:
+        """The mean accuracy of the one expert that is best over all tasks, by seed."""
+        return [max(each) for each in zip(*(self.chosen(task) for task in self.setting.tasks), strict=True)]
+
+    # --- tables ---
+
+    def learning(self) -> Rows:
+        """Each method: its weights, its accuracy, and what it forgets."""
+        rows: Rows = []
+        for task in (self.setting.tuned_on, *(each for each in self.setting.tasks if each != self.setting.tuned_on),
+                     self.setting.new_task):  # fmt: skip
+            before = [self.base[seed]["accuracy"][task] for seed in self.seeds]
+            rows.append({"task": task, "method": "base", "right": before})
+            for method in METHODS:
+                if any((method, task, seed) not in self.experts for seed in self.seeds):
+                    continue
+                measured = [self.experts[method, task, seed] for seed in self.seeds]
+                rows.append({
+                    "task": task, "method": method, "weights": measured[0]["weights"], "rate": measured[0]["rate"],
+                    "right": self.own(method, task), "others": self.others(method, task),
+                    "seconds": [each["seconds"] for each in measured],
+                })  # fmt: skip
+        return rows
+
+    def two_passes(self) -> Rows:
+        """The base model, the experts, the three kinds of a first pass, and the best choice."""
+        found = []
+        for name in self.dispatch[self.seeds[0]]["accuracy"]:
+            tasks = (*self.setting.tasks, self.setting.new_task)
+            row = {"answered by": name if name not in self.setting.tasks else f"expert {name}"}
+            found.append({**row, **{task: self.chosen(name, [task]) for task in tasks}, "mean": self.chosen(name)})
+        return found
+
+    def mixtures(self) -> Rows:
+        """The mean coefficient of each expert in the mixture for each task."""
+        rows = []
+        for task in (*self.setting.tasks, self.setting.new_task):
+            mixed = [self.dispatch[seed]["mixtures"]["few-shot"][task] for seed in self.seeds]
+            rows.append({"task": task, **{name: [each[name] for each in mixed] for name in self.setting.tasks}})
+        return rows
+
+    def claims(self) -> Rows:
+        """Each claim with the interval of a difference of paired seeds."""
+        task, new = self.setting.tuned_on, self.setting.new_task
+        svf, lora, rewards, lora_rewards = (
+            "SVF, cross-entropy", "LoRA r = 8, cross-entropy", "SVF, REINFORCE", "LoRA r = 8, REINFORCE",
+        )  # fmt: skip
+        everything = "all weights, cross-entropy"
+        differences = {
+            "SVF by REINFORCE improves its tasks": self.mean_gain(rewards),
+            "SVF by cross-entropy improves its tasks": self.mean_gain(svf),
+            "SVF learns more by REINFORCE than by cross-entropy": minus(self.mean_gain(rewards), self.mean_gain(svf)),
+            "SVF by REINFORCE is better than LoRA by cross-entropy": minus(
+                self.own(rewards, task), self.own(lora, task)
+            ),
+            "SVF is better than LoRA by cross-entropy": minus(self.own(svf, task), self.own(lora, task)),
+            "SVF is better than LoRA by REINFORCE": minus(self.own(rewards, task), self.own(lora_rewards, task)),
+            "SVF is better than LoRA on a new task": minus(self.own(svf, new), self.own(lora, new)),
+            "SVF by REINFORCE forgets less than LoRA": minus(self.others(rewards, task), self.others(lora, task)),
+            "SVF by cross-entropy forgets less than LoRA": minus(self.others(svf, task), self.others(lora, task)),
+            "SVF by cross-entropy forgets less than all weights": minus(
+                self.others(svf, task), self.others(everything, task)
+            ),
+            "prompt dispatch is better than the base model": minus(self.chosen("prompt"), self.chosen(BASE)),
+            "the classifier is better than prompt dispatch": minus(self.chosen("classifier"), self.chosen("prompt")),
+            "few-shot mixing is better than the base model": minus(self.chosen("few-shot"), self.chosen(BASE)),
+            "few-shot mixing is better than the best single expert": minus(self.chosen("few-shot"), self.best_single()),
+            "few-shot mixing is better than prompt dispatch": minus(self.chosen("few-shot"), self.chosen("prompt")),
+        }
+        return [{"claim": claim, **verdict(values)} for claim, values in differences.items()]
+
+    def write(self, path: Path) -> None:
+        """The results file."""
+        number = {"digits": 1}
+        tables = {
+            "learning": {
+                "columns": [
+                    {"key": "task", "title": "task"}, {"key": "method", "title": "method"},
+                    {"key": "weights", "title": "trained weights"}, {"key": "rate", "title": "learning rate"},
+                    {"key": "right", "title": "right answers %", **number},
+                    {"key": "others", "title": "change of the other tasks", "sign": True, **number},
+                    {"key": "seconds", "title": "CPU seconds", **number},
+                ],
+                "rows": self.learning(),
+            },
+            "dispatch": {
+                "columns": [{"key": "answered by", "title": "answered by"}]
+                + [{"key": task, "title": task, **number} for task in (*self.setting.tasks, self.setting.new_task)]
+                + [{"key": "mean", "title": "mean", **number}],
+                "rows": self.two_passes(),
+            },
+            "claims": {
+                "columns": [
+                    {"key": "claim", "title": "claim"},
+                    {"key": "difference", "title": "difference, points", "sign": True, **number},
+                    {"key": "interval", "title": "95 % interval"}, {"key": "verdict", "title": "verdict"},
+                ],
+                "rows": self.claims(),
+            },
+            "mixtures": {"rows": self.mixtures()},
+            "rates": {"rows": [{key: row[key] for key in ("method", "rate", "task", "valid")} for row in self.rates]},
+        }  # fmt: skip
+        environment = {**self.environment, "seeds": len(self.seeds), "note": "the machine did other work too"}
+        command = "python benchmarks/transformer2.py"
+        write_json(path, {"command": command, "environment": environment, "tables": tables})
+        print(f"{path}: {len(self.seeds)} seeds")
+
+
+def minus(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    """The differences of paired values."""
+    return [one - other for one, other in zip(first, second, strict=True)]
+
+
+def verdict(values: Sequence[float]) -> dict[str, Any]:
+    """Whether a difference is above 0, below 0, or not known.
+
+    >>> verdict([1.0, 2.0, 1.5])["verdict"], verdict([1.0, -2.0, 1.5])["verdict"]
+    ('holds', 'cannot tell at this size')
+    """
+    found = interval(values)
+    word = "holds" if found["low"] > 0 else "does not hold" if found["high"] < 0 else "cannot tell at this size"
+    if len(values) == 1:
+        word = "cannot tell at this size"
+    return {
+        "difference": found["mean"], "interval": f"{found['low']:+.1f} to {found['high']:+.1f}", "verdict": word,
+    }  # fmt: skip
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("command", choices=["run", "collect"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--real", type=Path, help="the GGUF file of SmolLM2-Instruct")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parsed = parser.parse_args(arguments)
-    Experiment(Setting(real=parsed.real), parsed.folder).run()
+    setting = Setting() if parsed.real is None else real_setting(parsed.real)
+    if parsed.command == "run":
+        Experiment(setting, parsed.folder).run()
+    else:
+        Tables(read_rows(parsed.folder), setting).write(parsed.results)
+
+
+def real_setting(path: Path) -> Setting:
+    """The sizes for SmolLM2-135M-Instruct on a GPU: longer training, larger batches, and smaller steps."""
+    return Setting(
+        rates=(1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
+        steps={"cross-entropy": 300, "rewards": 300},
+        batch_tokens={"cross-entropy": 4096, "rewards": 4096},
+        mixing_rounds=50,
+        real=path,
+    )
 
 
 if __name__ == "__main__":
