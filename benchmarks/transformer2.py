@@ -24,6 +24,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from seq2see.data.pair_dataset import bucketed_batches
 from seq2see.interop.chat_template_files import find_template
 from seq2see.recipes.registry import recipe
 from seq2see.runs.chat import as_chat
-from seq2see.runs.dispatch import BASE, DispatchedModel, Experts, dispatched_by_name, dispatched_by_shots
+from seq2see.runs.dispatch import BASE, Experts, dispatched_by_name, dispatched_by_shots
 from seq2see.runs.load import open_model, read_model
 from seq2see.runs.prepare import prepare
 from seq2see.runs.train import batches, new_trainer
@@ -83,6 +84,8 @@ METHODS = {
 
 EXPERT_METHOD, CLASSIFIER_METHOD = "SVF, REINFORCE", "SVF, cross-entropy"
 """The experts that are mixed, and how the classifier is trained."""
+ON_NEW_TASK = ("SVF, cross-entropy", "LoRA r = 8, cross-entropy", "all weights, cross-entropy")
+"""The methods that also learn the new task."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +152,14 @@ def train_base(setting: Setting, seed: int) -> StoredModel:
 
 def questions(task: str, split: str, setting: Setting) -> list[Dialogue]:
     """The questions of one task."""
-    found: Any = PuzzleTalk(puzzles=(task,), size=setting.size).splits()[split]  # type: ignore[arg-type]
+    found: Any = splits_of(task, setting.size)[split]
     return found if split == "train" else found[: setting.test_questions]
+
+
+@cache
+def splits_of(task: str, size: int) -> Mapping[str, Any]:
+    """The questions of one task by split."""
+    return PuzzleTalk(puzzles=(task,), size=size).splits()  # type: ignore[arg-type]
 
 
 def accuracy(stored: StoredModel, setting: Setting, tasks: Sequence[str], split: str = "test") -> dict[str, float]:
@@ -248,7 +257,7 @@ class Experiment:
             )
 
     def plan(self, seed: int) -> Iterator[tuple[str, str]]:
-        """The experts of a seed: all methods on one task and, by cross-entropy, on the new one; SVF on all tasks.
+        """The experts of a seed: all methods on one task, some on the new one, and SVF on all tasks.
 
         With rewards the new task is measured once: a model that is never right sees no reward.
         """
@@ -256,7 +265,7 @@ class Experiment:
         for name, method in METHODS.items():
             is_svf = isinstance(method.adapter, SVF)
             yield from ((name, task) for task in (setting.tasks if is_svf else (setting.tuned_on,)))
-            if not method.by_rewards or (is_svf and seed == 1):
+            if name in ON_NEW_TASK or (name == EXPERT_METHOD and seed == 1):
                 yield name, setting.new_task
 
     def tuned_rate(self, name: str) -> float:
@@ -316,10 +325,13 @@ class Experiment:
         def right(models: Callable[[str], Any]) -> dict[str, float]:
             return {task: share_right(models(task), asked[task]) for task in tasks}
 
-        alone = {}
-        for name in (BASE, *folders):
-            model = DispatchedModel.of(experts, fixed(name), experts.use)
-            alone[name] = right(lambda task: model)  # noqa: B023
+        rows = self.out / "rows"
+        measured = {BASE: rows / file_name("base", f"seed{seed}")}
+        measured |= {task: rows / file_name(EXPERT_METHOD, task, f"seed{seed}") for task in setting.tasks}
+        alone = {
+            name: {task: json.loads(path.read_text(encoding="utf-8"))["accuracy"][task] for task in tasks}
+            for name, path in measured.items()
+        }
         by_name = {
             "prompt": dispatched_by_name(experts),
             "classifier": dispatched_by_name(experts, classifier),
@@ -371,11 +383,6 @@ def share_right(model: Any, dialogues: Sequence[Dialogue]) -> float:
     outputs = model.replies(histories(dialogues), lambda count: None)
     flags = [output.text.split() == each.target.split() for output, each in zip(outputs, dialogues, strict=True)]
     return round(100 * statistics.fmean(flags), 2)
-
-
-def fixed(name: str) -> Callable[[Sequence[Any]], list[str]]:
-    """A first pass that always chooses this expert."""
-    return lambda questions: [name] * len(questions)
 
 
 # --- the table ---

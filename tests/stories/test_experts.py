@@ -23,6 +23,8 @@ from seq2see.runs.dispatch import (
     dispatched_by_shots,
     open_dispatched,
     open_experts,
+    shot_score,
+    solved_batch,
 )
 from seq2see.runs.load import load, read_model
 from seq2see.runs.run_folder import RunFolder
@@ -153,6 +155,16 @@ class TestTwoPasses:
             assert model(question).text == NEW[topic]
             assert model(question).expert == mixture.text()
         assert " color + " in mixture.text()
+
+    def test_a_shot_counts_if_all_of_its_tokens_are_the_most_probable_ones(self, base):
+        model = load(base.path)
+        shots = [dialogue(COLOR, "white"), dialogue(COLOR, "white black"), dialogue(COLOR, "black")]
+        share, log_likelihood = shot_score(model.module, solved_batch(model, shots), model)
+        assert share == pytest.approx(1 / 3)
+        greedy = [each.text for each in model.predict([COLOR] * 3)]
+        assert [text == each.target for text, each in zip(greedy, shots, strict=True)] == [True, False, False]
+        wanted = sum(model.score(COLOR, each.target) for each in shots) / 3
+        assert log_likelihood == pytest.approx(wanted, abs=1e-3)
 
     def test_a_mixture_for_each_matrix_has_a_coefficient_for_each(self, base, folders):
         experts, _ = open_experts(str(base), [folders["color"], folders["number"]])

@@ -99,11 +99,11 @@ class AnswerGenerator:
     @torch.no_grad()
     def _with_base(self, batch: AnswerBatch, rewards: Tensor) -> AnswerBatch:
         """The batch with the log-probabilities of the base model, and the metrics of the step."""
-        tokens, valid = answer_labels(batch)
+        tokens = answer_labels(batch)[0]
 
         def sums(log_probabilities: Tensor) -> Tensor:
             """log p of each answer."""
-            return log_probabilities.gather(-1, tokens[..., None]).squeeze(-1).where(valid, 0).sum(1)
+            return log_probabilities.gather(-1, tokens[..., None]).squeeze(-1).sum(1)
 
         base = answer_log_probabilities(self.base.hidden(batch), self.base.head, batch)
         with evaluation_mode(self.model.module) as module:

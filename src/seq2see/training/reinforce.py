@@ -162,18 +162,18 @@ class Reinforce(Settings):
 
         The inner sum has no gradient: it is the part of the divergence that the choice of y_t leads to.
         """
-        labels, valid = answer_labels(batch)
-        policy = answer_log_probabilities(hidden, head, batch)
+        labels = answer_labels(batch)[0]
+        policy = answer_log_probabilities(hidden, head, batch)  # 0 at padding, so that no mask is needed below
         chosen = policy.gather(-1, labels[..., None]).squeeze(-1)
         returns = batch.advantages[:, None].expand_as(chosen)
         if not self.kl_weight:
-            return -(returns * chosen).where(valid, 0).sum()
-        base = batch.base_log_probabilities[:, : valid.size(1)]  # a micro-batch can have shorter answers
-        penalty = self.divergence.of(policy, base).where(valid, 0)
+            return -(returns * chosen).sum()
+        base = batch.base_log_probabilities[:, : labels.size(1)]  # a micro-batch can have shorter answers
+        penalty = self.divergence.of(policy, base)
         if self.divergence.changes_return:
             later = penalty.sum(1, keepdim=True) - penalty.cumsum(1)
             returns = returns - self.kl_weight * later.detach()
-        return (self.kl_weight * penalty - returns * chosen).where(valid, 0).sum()
+        return (self.kl_weight * penalty - returns * chosen).sum()
 
 
 def answer_labels(batch: Any) -> tuple[Int[Tensor, "row answer"], Tensor]:
@@ -186,7 +186,10 @@ def answer_labels(batch: Any) -> tuple[Int[Tensor, "row answer"], Tensor]:
 
 
 def answer_log_probabilities(hidden: Sequences, head: Any, batch: Any) -> LogProbabilities:
-    """The log-probabilities of all tokens where the answers were generated; forbidden tokens have none."""
+    """The log-probabilities of all tokens at each token of the answers; 0 at padding.
+
+    Forbidden tokens have the probability 0, as when the answers were generated.
+    """
     _, valid = answer_labels(batch)
     logits = head(hidden.values[batch.label_mask]).float()
     logits = logits.index_fill(
