@@ -156,6 +156,9 @@ def _fine_tuned(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
 
     name = changes.get("pretrained") or recipe.slot("pretrained")
     if not Path(name).is_absolute() or "pretrained" in changes:  # a stored recipe has the settings already
+        if Path(name).name in RECIPES and not Path(name).exists() and name == f"runs/{Path(name).name}":
+            message = f"This recipe begins with the run {name}, which is not there."
+            raise UserError(message, hint=f"Train it first: `seq2see train {Path(name).name}`.")
         recipe = with_pretrained_parts(recipe.with_(pretrained=name))
         changes = {path: value for path, value in changes.items() if path != "pretrained"}
     recipe = recipe.with_(**changes)

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from seq2see.adapters.adapt import merge
+from seq2see.adapters.adapt import adapters_of, merge
 from seq2see.adapters.expert import Expert, check_base, expert_from_files
+from seq2see.adapters.layers import SingularValueAdapter
 from seq2see.core.errors import UserError
 from seq2see.layers.positions import LearnedPositions2d
 from seq2see.models.build import named_tensors
@@ -24,6 +25,33 @@ from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers, fin
 from seq2see.tasks.task import task_named
 
 RECIPE = "recipe.toml"
+ADAPTER_FIGURE = "adapter/singular_values.png"
+"""The figure of an adapter in the folder of its run."""
+
+
+@torch.no_grad()
+def draw_adapter_of(model: nn.Module, run: Path) -> None:
+    """Draw what the adapters of a model do to the singular values of its matrices."""
+    from seq2see.inspection.adapter_plots import AdaptedMatrix, draw_adapter  # matplotlib only where it is used
+
+    matrices = []
+    for name, adapter in adapters_of(model).items():
+        before, after = singular_values(adapter.base.weight), singular_values(adapter.weight)
+        # The order of the singular values of SVF may change; its factors belong to the values before.
+        factors = after / before.clamp(min=TINY)
+        if isinstance(adapter, SingularValueAdapter):
+            factors = adapter.factors(adapter.z).float().cpu()
+        matrices.append(AdaptedMatrix(name, before.numpy(), after.numpy(), factors.numpy()))
+    draw_adapter(matrices, run / ADAPTER_FIGURE)
+
+
+TINY = 1e-6
+"""A singular value below this counts as this in a quotient."""
+
+
+def singular_values(weight: Tensor) -> Tensor:
+    """The singular values of a matrix, the largest first."""
+    return torch.linalg.svdvals(weight.float()).cpu()
 
 
 @torch.no_grad()
