@@ -1,6 +1,6 @@
 """Models with adapters in run folders: the base of an expert, found by its path and recognized by its fingerprint.
 
-`recipe.toml` of a run names the base in its line `pretrained`. The path only says where the base lies, and may be
+`recipe.toml` of a run names the base in its line `pretrained`. The path is only where the base lies, and may be
 changed after the base was moved; the fingerprint in `model/expert.json` decides whether it is the right model.
 """
 
@@ -55,13 +55,13 @@ def singular_values(weight: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def copy_base_weights(model: nn.Module, base: Any, is_taken: Callable[[str], bool]) -> None:
+def copy_base_weights(model: nn.Module, base: Any, is_copied: Callable[[str], bool]) -> None:
     """Copy weights of a base by name; 2-d position embeddings are interpolated to another image size."""
-    stored = {name: tensor for name, tensor in named_tensors(base).items() if is_taken(name)}
-    wanted, old = (getattr(getattr(each, "source", None), "positions", None) for each in (model, base))
-    if isinstance(wanted, LearnedPositions2d) and isinstance(old, LearnedPositions2d):
-        stored["source.positions.embedding.weight"] = old(wanted.grid)[0]
-    weights = {name: tensor for name, tensor in named_tensors(model).items() if is_taken(name)}
+    stored = {name: tensor for name, tensor in named_tensors(base).items() if is_copied(name)}
+    new, old = (getattr(getattr(each, "source", None), "positions", None) for each in (model, base))
+    if isinstance(new, LearnedPositions2d) and isinstance(old, LearnedPositions2d):
+        stored["source.positions.embedding.weight"] = old(new.grid)[0]
+    weights = {name: tensor for name, tensor in named_tensors(model).items() if is_copied(name)}
     for name in sorted({*stored, *weights}):
         if name not in stored or name not in weights or stored[name].shape != weights[name].shape:
             raise UserError(

@@ -121,16 +121,16 @@ def load_pretrained_parts(model: nn.Module, recipe: Any, tokenizers: Tokenizers)
     same_task = stored.config.task == task.name and same_target
     parts = tuple(f"{part}." for part in task.pretrained_parts)
 
-    def is_taken(name: str) -> bool:
+    def is_copied(name: str) -> bool:
         return (same_head or not name.startswith("head.")) if same_task else name.startswith(parts)
 
     try:
-        copy_base_weights(model, stored.module, is_taken)
+        copy_base_weights(model, stored.module, is_copied)
     except UserError as error:
         raise UserError(
             error.message, location=recipe.pretrained, hint=_hint(pretrained_slots(recipe, stored))
         ) from None
-    return [name for name, _ in model.named_parameters() if not is_taken(name)]
+    return [name for name, _ in model.named_parameters() if not is_copied(name)]
 
 
 def _stored(name: str, recipe: Recipe) -> StoredModel:
