@@ -14,7 +14,7 @@ from seq2see.adapters.adapt import (
     adapters_of,
     is_adapted,
     load_adapter_weights,
-    matrix_names,
+    matrix_shapes,
     merge,
     merged,
 )
@@ -149,7 +149,7 @@ def test_a_pattern_without_a_match_is_an_error_that_lists_the_matrices():
 
 
 def test_an_error_about_the_rank_names_the_matrix():
-    with pytest.raises(UserError, match=r"decoder.blocks.0.self_attention.out_proj.*rank 25 is above 24"):
+    with pytest.raises(UserError, match=r"decoder.blocks.0.feed_forward.down_proj.*rank 25 is above 24"):
         adapt(model_of("gpt"), LoRA(rank=25))
 
 
@@ -187,7 +187,7 @@ def test_weights_of_adapters_can_be_stored_and_loaded():
 
 def test_matrix_names_of_an_adapted_model_are_those_of_its_adapters():
     model = model_of("encoder-decoder")
-    names = [name for name in matrix_names(model) if name.startswith(("encoder.", "decoder."))]
+    names = [name for name in matrix_shapes(model) if name.startswith(("encoder.", "decoder."))]
     assert adapt(model, SVF()) == names == list(adapters_of(model))
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from seq2see.adapters.layers import Adapter, LowRank, NormalizedScaled, Scaled, StackedLinear, split_rows
+from seq2see.adapters.settings import LoRA
 from seq2see.core.errors import UserError
 
 KINDS = {
@@ -67,7 +68,7 @@ def test_the_normalized_form_keeps_the_sum_of_the_singular_values():
 
 
 def test_the_normalized_form_by_hand():
-    """Singular values 6 and 2, z = 3/4 and 1/4: s z = 9/2 and 1/2, so the factor is 8/5, and the new values 7.2, 0.8."""
+    """Singular values 6, 2 and z = 3/4, 1/4: s z = 9/2, 1/2, so the factor is 8/5, and the new values are 7.2, 0.8."""
     layer = nn.Linear(2, 2, bias=False)
     layer.weight.data = torch.diag(torch.tensor([6.0, 2.0]))
     adapter = NormalizedScaled(layer)
@@ -102,7 +103,8 @@ def test_lora_by_hand():
 
 def test_a_rank_above_the_smaller_side_is_refused():
     with pytest.raises(UserError, match=r"rank 6 is above 5, the smaller side of a matrix of 5 x 7"):
-        LowRank(linear(), 6, 1.0)
+        LoRA(rank=6).check(5, 7)
+    LoRA(rank=5).check(5, 7)
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -24,7 +24,7 @@ from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.feed_forward import GatedFeedForward
 from seq2see.models.build import copy_tensors
 
-BLOCKS = ("encoder", "decoder")
+BLOCKS = ("encoder.", "decoder.")
 """The parts of a model whose linear layers are adapted by default; embeddings and heads are outside of both."""
 SHOWN = 8
 """The number of names that an error lists."""
@@ -43,9 +43,30 @@ def stacked_rows(parent: nn.Module, name: str) -> dict[str, int]:
     return {}
 
 
-def matrix_names(model: nn.Module) -> list[str]:
-    """The names of all matrices that can be adapted, in the order of the model."""
-    return [name for names in _parts_by_layer(model).values() for name in names]
+def matrix_shapes(model: nn.Module) -> dict[str, tuple[int, int]]:
+    """The rows and columns of all matrices that can be adapted, by name, in the order of the model."""
+    return {name: shape for shapes in _parts_by_layer(model).values() for name, shape in shapes.items()}
+
+
+def chosen_matrices(model: nn.Module, settings: AdapterSettings) -> set[str]:
+    """The names of the matrices that an adapter is for; an error if there are none, or if it does not fit one."""
+    shapes = matrix_shapes(model)
+    matches = {pattern: {name for name in shapes if fnmatchcase(name, pattern)} for pattern in settings.matrices}
+    matches = matches or {"": {name for name in shapes if name.startswith(BLOCKS)}}
+    for pattern, names in matches.items():
+        if not names:
+            kinds = list(dict.fromkeys(re.sub(r"\.\d+\.", ".*.", name) for name in shapes))
+            more = f" and {len(kinds) - SHOWN} more" if len(kinds) > SHOWN else ""
+            hint = f"The matrices are {', '.join(kinds[:SHOWN])}{more}." if kinds else "It has no linear layers."
+            place = f"matches '{pattern}'" if pattern else "is in an encoder or a decoder"
+            raise UserError(f"No matrix of this model {place}.", location="adapter.matrices", hint=hint)
+    chosen = set().union(*matches.values())
+    for name in sorted(chosen):
+        try:
+            settings.check(*shapes[name])
+        except UserError as error:
+            raise UserError(error.message, location=name, hint=error.hint) from None
+    return chosen
 
 
 def adapt(model: nn.Module, settings: AdapterSettings, seed: int = 1, new: Collection[str] = ()) -> list[str]:
@@ -55,29 +76,21 @@ def adapt(model: nn.Module, settings: AdapterSettings, seed: int = 1, new: Colle
     """
     if is_adapted(model):
         raise UserError("This model has adapters already.", hint="Merge them first.")
-    chosen = _chosen(model, settings.matrices)
+    chosen = chosen_matrices(model, settings)
     for name, weight in model.named_parameters():
         weight.requires_grad_(name in new)
-    for layer_name, names in _parts_by_layer(model).items():
+    for layer_name, shapes in _parts_by_layer(model).items():
         layer = model.get_submodule(layer_name)
         assert isinstance(layer, nn.Linear)
-        if not chosen.intersection(names):
-            continue
-        if names == [layer_name]:
+        if layer_name in chosen and list(shapes) == [layer_name]:
             _replace(model, layer_name, _wrap(layer, settings, seed, layer_name))
-            continue
-        parent, _, child = layer_name.rpartition(".")
-        parts = split_rows(layer, stacked_rows(model.get_submodule(parent), child))
-        _replace(
-            model,
-            layer_name,
-            StackedLinear(
-                {
-                    part: _wrap(linear, settings, seed, name) if name in chosen else linear.requires_grad_(False)
-                    for name, (part, linear) in zip(names, parts.items(), strict=True)
-                }
-            ),
-        )
+        elif chosen.intersection(shapes):
+            rows = {name.rpartition(".")[2]: count for name, (count, _) in shapes.items()}
+            parts: dict[str, nn.Module] = {
+                part: _wrap(linear, settings, seed, name) if name in chosen else linear.requires_grad_(False)
+                for name, (part, linear) in zip(shapes, split_rows(layer, rows).items(), strict=True)
+            }
+            _replace(model, layer_name, StackedLinear(parts))
     return list(adapters_of(model))
 
 
@@ -140,39 +153,22 @@ def _outermost(model: nn.Module) -> list[tuple[str, Adapter | StackedLinear]]:
     ]
 
 
-def _parts_by_layer(model: nn.Module) -> dict[str, list[str]]:
-    """The names of the matrices of each linear layer."""
+def _parts_by_layer(model: nn.Module) -> dict[str, dict[str, tuple[int, int]]]:
+    """The names of the matrices of each linear layer, with their rows and columns."""
     by_layer = {}
     for name, layer in model.named_modules():
         if isinstance(layer, nn.Linear):
             parent, _, child = name.rpartition(".")
-            parts = stacked_rows(model.get_submodule(parent), child)
-            by_layer[name] = [f"{parent}.{part}" for part in parts] or [name]
+            rows = stacked_rows(model.get_submodule(parent), child)
+            parts = {f"{parent}.{part}": count for part, count in rows.items()} or {name: layer.out_features}
+            by_layer[name] = {part: (count, layer.in_features) for part, count in parts.items()}
     return by_layer
-
-
-def _chosen(model: nn.Module, patterns: Collection[str]) -> set[str]:
-    """The names of the matrices that match the patterns, each of which must match one; without patterns, `BLOCKS`."""
-    names = matrix_names(model)
-    chosen = set()
-    for pattern in patterns or (f"{block}.*" for block in BLOCKS if hasattr(model, block)):
-        matches = [name for name in names if fnmatchcase(name, pattern)]
-        if not matches:
-            kinds = list(dict.fromkeys(re.sub(r"\.\d+\.", ".*.", name) for name in names))
-            more = f" and {len(kinds) - SHOWN} more" if len(kinds) > SHOWN else ""
-            hint = f"The matrices are {', '.join(kinds[:SHOWN])}{more}." if kinds else "It has no linear layers."
-            raise UserError(f"No matrix of this model matches '{pattern}'.", location="adapter.matrices", hint=hint)
-        chosen.update(matches)
-    return chosen
 
 
 def _wrap(layer: nn.Linear, settings: AdapterSettings, seed: int, name: str) -> Adapter:
     """The adapter of a layer, whose random initial weights depend on seed and name."""
     seed_torch(seed, f"adapter of {name}")
-    try:
-        return settings.wrap(layer)
-    except UserError as error:
-        raise UserError(error.message, location=name, hint=error.hint) from None
+    return settings.wrap(layer)
 
 
 def _replace(model: nn.Module, name: str, layer: nn.Module) -> None:

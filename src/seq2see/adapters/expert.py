@@ -5,7 +5,7 @@ Its folder has a few kilobytes: `expert.json` (the settings of the adapter, and 
 head), with the SHA-256 of each file in `MANIFEST.json`.
 
 An expert is nothing without its base, and wrong with any other model. So the fingerprint of the base, a hash of all its
-files, is stored, and another model is refused. The path of the base only says where it was.
+files, is stored, and another model is refused. The path of the base is only where it was.
 """
 
 from __future__ import annotations

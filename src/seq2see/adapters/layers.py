@@ -17,8 +17,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.core.errors import UserError
-
 Matrix = Float[Tensor, "out into"]
 Inputs = Float[Tensor, "*shape into"]
 Outputs = Float[Tensor, "*shape out"]
@@ -139,11 +137,6 @@ class LowRank(Adapter):
     def __init__(self, base: nn.Linear, rank: int, alpha: float):
         super().__init__(base)
         rows, columns = base.weight.shape
-        if rank > min(rows, columns):
-            raise UserError(
-                f"The rank {rank} is above {min(rows, columns)}, the smaller side of a matrix of {rows} x {columns}.",
-                hint="Lower adapter.rank, or leave out this matrix with adapter.matrices.",
-            )
         self.scale = alpha / rank
         self.a = nn.Parameter(base.weight.new_empty(rank, columns).normal_(0, columns**-0.5))
         self.b = nn.Parameter(base.weight.new_zeros(rows, rank))

@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import nn
 
 from seq2see.adapters.layers import Adapter, LowRank, NormalizedScaled, Scaled
+from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 
 
@@ -17,6 +18,9 @@ class SVF(Settings):
     kind: Literal["svf"] = "svf"
     matrices: tuple[str, ...] = ()
     """The matrices that are adapted: their names, in which * stands for any characters; empty for all of the blocks."""
+
+    def check(self, rows: int, columns: int) -> None:
+        """Every matrix has singular values."""
 
     def wrap(self, base: nn.Linear) -> Adapter:
         """The adapter of a linear layer."""
@@ -29,6 +33,9 @@ class NormalizedSVF(Settings):
     kind: Literal["svf-normalized"] = "svf-normalized"
     matrices: tuple[str, ...] = ()
     """The matrices that are adapted: their names, in which * stands for any characters; empty for all of the blocks."""
+
+    def check(self, rows: int, columns: int) -> None:
+        """Every matrix has singular values."""
 
     def wrap(self, base: nn.Linear) -> Adapter:
         """The adapter of a linear layer."""
@@ -45,6 +52,15 @@ class LoRA(Settings):
     """α: the added matrix is multiplied by α / r, so that another rank needs no other learning rate."""
     matrices: tuple[str, ...] = ()
     """The matrices that are adapted: their names, in which * stands for any characters; empty for all of the blocks."""
+
+    def check(self, rows: int, columns: int) -> None:
+        """Refuse a rank that a matrix of this size cannot have."""
+        smaller = min(rows, columns)
+        if self.rank > smaller:
+            raise UserError(
+                f"The rank {self.rank} is above {smaller}, the smaller side of a matrix of {rows} x {columns}.",
+                hint="Lower adapter.rank, or choose other matrices with adapter.matrices.",
+            )
 
     def wrap(self, base: nn.Linear) -> Adapter:
         """The adapter of a linear layer."""

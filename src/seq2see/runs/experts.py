@@ -1,6 +1,6 @@
 """Models with adapters in run folders: the base of an expert, found by its path and recognized by its fingerprint.
 
-`recipe.toml` of a run names the base in its line `pretrained`. The path only says where the base lies, and may be
+`recipe.toml` of a run names the base in its line `pretrained`. The path is only where the base lies, and may be
 changed after the base was moved; the fingerprint in `model/expert.json` decides whether it is the right model.
 """
 
@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from seq2see.adapters.adapt import merge
+from seq2see.adapters.adapt import adapters_of, merge
 from seq2see.adapters.expert import Expert, check_base, expert_from_files
+from seq2see.adapters.layers import SingularValueAdapter
 from seq2see.core.errors import UserError
 from seq2see.layers.positions import LearnedPositions2d
 from seq2see.models.build import named_tensors
@@ -24,16 +25,43 @@ from seq2see.tasks.model_folder import ModelConfig, StoredModel, Tokenizers, fin
 from seq2see.tasks.task import task_named
 
 RECIPE = "recipe.toml"
+ADAPTER_FIGURE = "adapter/singular_values.png"
+"""The figure of an adapter in the folder of its run."""
 
 
 @torch.no_grad()
-def copy_base_weights(model: nn.Module, base: Any, is_taken: Callable[[str], bool]) -> None:
+def draw_adapter_of(model: nn.Module, run: Path) -> None:
+    """Draw what the adapters of a model do to the singular values of its matrices."""
+    from seq2see.inspection.adapter_plots import AdaptedMatrix, draw_adapter  # matplotlib only where it is used
+
+    matrices = []
+    for name, adapter in adapters_of(model).items():
+        before, after = singular_values(adapter.base.weight), singular_values(adapter.weight)
+        # The order of the singular values of SVF may change; its factors belong to the values before.
+        factors = after / before.clamp(min=TINY)
+        if isinstance(adapter, SingularValueAdapter):
+            factors = adapter.factors(adapter.z).float().cpu()
+        matrices.append(AdaptedMatrix(name, before.numpy(), after.numpy(), factors.numpy()))
+    draw_adapter(matrices, run / ADAPTER_FIGURE)
+
+
+TINY = 1e-6
+"""A singular value below this counts as this in a quotient."""
+
+
+def singular_values(weight: Tensor) -> Tensor:
+    """The singular values of a matrix, the largest first."""
+    return torch.linalg.svdvals(weight.float()).cpu()
+
+
+@torch.no_grad()
+def copy_base_weights(model: nn.Module, base: Any, is_copied: Callable[[str], bool]) -> None:
     """Copy weights of a base by name; 2-d position embeddings are interpolated to another image size."""
-    stored = {name: tensor for name, tensor in named_tensors(base).items() if is_taken(name)}
-    wanted, old = (getattr(getattr(each, "source", None), "positions", None) for each in (model, base))
-    if isinstance(wanted, LearnedPositions2d) and isinstance(old, LearnedPositions2d):
-        stored["source.positions.embedding.weight"] = old(wanted.grid)[0]
-    weights = {name: tensor for name, tensor in named_tensors(model).items() if is_taken(name)}
+    stored = {name: tensor for name, tensor in named_tensors(base).items() if is_copied(name)}
+    new, old = (getattr(getattr(each, "source", None), "positions", None) for each in (model, base))
+    if isinstance(new, LearnedPositions2d) and isinstance(old, LearnedPositions2d):
+        stored["source.positions.embedding.weight"] = old(new.grid)[0]
+    weights = {name: tensor for name, tensor in named_tensors(model).items() if is_copied(name)}
     for name in sorted({*stored, *weights}):
         if name not in stored or name not in weights or stored[name].shape != weights[name].shape:
             raise UserError(

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from seq2see.adapters.adapt import chosen_matrices
 from seq2see.adapters.expert import ExpertConfig
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
@@ -77,7 +78,9 @@ def check_pretrained(recipe: Recipe) -> None:
     if pretrained is None:
         return
     stored = _stored(pretrained, recipe)
-    parts = [part for part in pretrained_slots(recipe, stored) if part != "target" or not task_of(recipe).head_of_labels]
+    parts = [
+        part for part in pretrained_slots(recipe, stored) if part != "target" or not task_of(recipe).head_of_labels
+    ]
     for part in parts:
         own, other = (_compared_settings(getattr(each, part)) for each in (recipe, stored.config.model))
         for name in sorted(own.keys() | other.keys()):
@@ -118,16 +121,16 @@ def load_pretrained_parts(model: nn.Module, recipe: Any, tokenizers: Tokenizers)
     same_task = stored.config.task == task.name and same_target
     parts = tuple(f"{part}." for part in task.pretrained_parts)
 
-    def is_taken(name: str) -> bool:
+    def is_copied(name: str) -> bool:
         return (same_head or not name.startswith("head.")) if same_task else name.startswith(parts)
 
     try:
-        copy_base_weights(model, stored.module, is_taken)
+        copy_base_weights(model, stored.module, is_copied)
     except UserError as error:
         raise UserError(
             error.message, location=recipe.pretrained, hint=_hint(pretrained_slots(recipe, stored))
         ) from None
-    return [name for name, _ in model.named_parameters() if not is_taken(name)]
+    return [name for name, _ in model.named_parameters() if not is_copied(name)]
 
 
 def _stored(name: str, recipe: Recipe) -> StoredModel:
@@ -284,7 +287,10 @@ def _prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
     splits, reports = task.read(recipe)
     if not splits["train"]:
         raise UserError("There are no training examples.", hint="Provide more data.")
-    tokenizers = task.fit(recipe, splits["train"], pretrained_model(recipe))
+    pretrained = pretrained_model(recipe)
+    if recipe.adapter is not None and pretrained is not None:
+        chosen_matrices(pretrained.module, recipe.adapter)
+    tokenizers = task.fit(recipe, splits["train"], pretrained)
     train = task.dataset(recipe, tokenizers, splits["train"])
     valid = task.dataset(recipe, tokenizers, splits["valid"])
     if not task.generates:  # refuse labels that are not in the training data before training

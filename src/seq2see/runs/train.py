@@ -32,6 +32,7 @@ from seq2see.core.seeds import seed_torch
 from seq2see.core.startup import cuda_warmup, run_in_background
 from seq2see.data.examples import Example
 from seq2see.layers.initialization import initialize
+from seq2see.runs.experts import draw_adapter_of
 from seq2see.runs.load import open_model
 from seq2see.runs.prepare import (
     PreparedData,
@@ -280,6 +281,7 @@ def write_final_model(trainer: Trainer, recipe: Recipe, prepared: PreparedData, 
     expert = None
     if recipe.adapter is not None:
         expert = Expert.of(trainer.model, expert_config(recipe))
+        draw_adapter_of(trainer.model, run.path)
         merge(trainer.model)
     config = ModelConfig.of(recipe, trainer.step)
     write_model(run.model, StoredModel(config, trainer.model, prepared.tokenizers, expert))

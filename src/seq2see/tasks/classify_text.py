@@ -121,8 +121,8 @@ class ClassifyText(EncoderOnlyTask):
         """Labels in the order of a pretrained model of this task that has the same, so that its head fits."""
         if pretrained is None or pretrained.config.task != self.name:
             return tuple(labels)
-        known = pretrained.tokenizers.labels
-        return known if set(known) == set(labels) else tuple(labels)
+        labels_before = pretrained.tokenizers.labels
+        return labels_before if set(labels_before) == set(labels) else tuple(labels)
 
     def dataset(self, recipe: Any, tokenizers: Tokenizers, examples: Sequence[Example]) -> Any:
         """Encode texts and their label indices."""
