@@ -10,7 +10,16 @@ from PIL import Image
 
 from seq2see.inspection import attention_plots, plotting
 from seq2see.inspection.attention_plots import Alignment, draw_alignments
-from seq2see.inspection.plotting import ADVICE, BLUE, ORANGE, draw_curves, draw_lengths, draw_mixtures, save_figure, use_chinese_font
+from seq2see.inspection.plotting import (
+    ADVICE,
+    BLUE,
+    ORANGE,
+    draw_curves,
+    draw_lengths,
+    draw_mixtures,
+    save_figure,
+    use_chinese_font,
+)
 
 METRICS = [
     {"step": 1, "loss": 4.0, "learning_rate": 0.1, "grad_norm": 3.0, "tokens": 11},
