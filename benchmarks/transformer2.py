@@ -470,7 +470,7 @@ class Tables:
         for task in (self.setting.tuned_on, *(each for each in self.setting.tasks if each != self.setting.tuned_on),
                      self.setting.new_task):  # fmt: skip
             before = [self.base[seed]["accuracy"][task] for seed in self.seeds]
-            rows.append({"task": task, "method": "base", "right": before})
+            rows.append({"task": task, "method": "base model", "right": before})
             for method in METHODS:
                 if any((method, task, seed) not in self.experts for seed in self.seeds):
                     continue
@@ -484,10 +484,10 @@ class Tables:
 
     def two_passes(self) -> Rows:
         """The base model, the experts, the three kinds of a first pass, and the best choice."""
-        found = []
+        found, names = [], {BASE: "base model"}
         for name in self.dispatch[self.seeds[0]]["accuracy"]:
             tasks = (*self.setting.tasks, self.setting.new_task)
-            row = {"answered by": name if name not in self.setting.tasks else f"expert {name}"}
+            row = {"answered by": f"expert {name}" if name in self.setting.tasks else names.get(name, name)}
             found.append({**row, **{task: self.chosen(name, [task]) for task in tasks}, "mean": self.chosen(name)})
         return found
 

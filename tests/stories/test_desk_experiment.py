@@ -50,11 +50,14 @@ def test_the_rows_of_a_tiny_desk_become_tables(desk, tmp_path, monkeypatch):
     assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "rows").iterdir()}
     desk.Tables(desk.read_rows(tmp_path), setting).write(tmp_path / "results.json")
     tables = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["tables"]
-    assert [row["method"] for row in tables["learning"]["rows"] if row["task"] == "sort"] == ["base", *desk.METHODS]
+    assert [row["method"] for row in tables["learning"]["rows"] if row["task"] == "sort"] == [
+        "base model",
+        *desk.METHODS,
+    ]
     weights = {row["method"]: row.get("weights") for row in tables["learning"]["rows"] if row["task"] == "sort"}
     assert weights["SVF, cross-entropy"] < weights["LoRA r = 8, cross-entropy"] < weights["all weights, cross-entropy"]
     answered = [row["answered by"] for row in tables["dispatch"]["rows"]]
-    assert answered == ["base", "expert add", "expert sort", "prompt", "classifier", "few-shot",
+    assert answered == ["base model", "expert add", "expert sort", "prompt", "classifier", "few-shot",
                         "few-shot, per matrix", "oracle"]  # fmt: skip
     assert len(tables["claims"]["rows"]) == 15
     assert {len(row["add"]) for row in tables["mixtures"]["rows"]} == {2}

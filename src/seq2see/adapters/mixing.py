@@ -89,12 +89,12 @@ def mix(experts: Sequence[ScaleVectors], coefficients: Coefficients) -> dict[str
     """
     if coefficients.size(1) not in (1, len(experts[0])):
         raise ValueError(f"{coefficients.size(1)} groups of coefficients for {len(experts[0])} matrices")
-    by_matrix = coefficients.expand(-1, len(experts[0])).unbind(1)
+    columns = coefficients.expand(-1, len(experts[0])).unbind(1)
     return {
         name: torch.stack([a * expert[name] for a, expert in zip(own.to(experts[0][name]), experts, strict=True)]).sum(
             0
         )
-        for name, own in zip(experts[0], by_matrix, strict=True)
+        for name, own in zip(experts[0], columns, strict=True)
     }
 
 

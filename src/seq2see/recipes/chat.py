@@ -18,6 +18,7 @@ from seq2see.training.objectives import NextToken
 from seq2see.training.optimizers import AdamW, Cosine
 from seq2see.training.reinforce import (
     BaseToPolicy,
+    BatchMean,
     GreedyAnswers,
     GroupMean,
     NoBaseline,
@@ -103,7 +104,7 @@ def chat_puzzles_reinforce() -> ChatRecipe:
 
 def chat_puzzles_arithmetic() -> ChatRecipe:
     """The recipe `chat-puzzles-reinforce` with sums, which a program checks: the questions need no answers."""
-    changes = {"corpus.puzzles": ("add",), "objective.reward": Arithmetic()}
+    changes = {"corpus.puzzles": ("add",), "objective.reward": Arithmetic(), "objective.baseline": BatchMean()}
     return chat_puzzles_reinforce().with_(**{"name": "chat-puzzles-arithmetic", **changes})
 
 

@@ -7,8 +7,8 @@
   (`adapters/mixing.py`), once for all questions.
 
 A greedy answer is right if and only if each token of the right answer is the most probable one after the tokens before
-it. So one parallel pass with teacher forcing tells how many of the solved questions a candidate answers, and also the
-log-likelihood of the right answers.
+it. So one parallel pass with teacher forcing gives both the number of solved questions that a candidate
+answers, and the log-likelihood of the right answers.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def read_experts(names: Sequence[str]) -> dict[str, Expert]:
         name, _, folder = text.rpartition("=")
         name = name or Path(folder).name
         if name in experts or name == BASE:
-            taken = "is the name of the base model" if name == BASE else "is the name of two experts"
+            conflict = "is the name of the base model" if name == BASE else "is the name of two experts"
             hint = "Give them names: --experts add=runs/one,sort=runs/two."
-            raise UserError(f"'{name}' {taken}.", location=folder, hint=hint)
+            raise UserError(f"'{name}' {conflict}.", location=folder, hint=hint)
         experts[name] = read_expert_of(folder)
     if not experts:
         raise UserError(
@@ -215,12 +215,12 @@ def dispatched_by_name(
     names = {normalized_reply(name): name for name in experts.experts}
 
     def choose(histories: Sequence[Sequence[Message]]) -> list[str]:
-        asked = [[Message("user", question.format(question=each[-1].content))] for each in histories]
+        naming = [[Message("user", question.format(question=each[-1].content))] for each in histories]
         namer = experts.base
         if classifier is not None:
             load_adapter_weights(experts.module, classifier.weights)
             namer = replaced_module(experts.base, experts.module)
-        replies = namer.replies(asked, lambda count: None, do_sample=False, num_beams=1, num_return_sequences=1)
+        replies = namer.replies(naming, lambda count: None, do_sample=False, num_beams=1, num_return_sequences=1)
         return [names.get(normalized_reply(each.text), BASE) for each in replies]
 
     return DispatchedModel.of(experts, choose, experts.use)

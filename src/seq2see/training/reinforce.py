@@ -95,8 +95,8 @@ class GroupMean(Settings):
 def _leave_one_out(rewards: Float[Tensor, "... answer"]) -> Float[Tensor, "... answer"]:
     """r_i minus the mean of the others: a mean with r_i itself would make the gradient smaller by (n - 1) / n.
 
-    >>> _leave_one_out(torch.tensor([1.0, -1.0, -1.0])).tolist()
-    [2.0, -1.0, -1.0]
+    >>> _leave_one_out(torch.tensor([3.0, 0.0, -3.0])).tolist()
+    [4.5, 0.0, -4.5]
     """
     count = rewards.size(-1)
     return rewards if count == 1 else (rewards - rewards.mean(-1, keepdim=True)) * count / (count - 1)

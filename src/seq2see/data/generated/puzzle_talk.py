@@ -72,7 +72,7 @@ class Puzzle:
 class PuzzleTalk(Settings):
     """Generated questions with one checkable answer each: adding, reversing, sorting, and naming the task."""
 
-    kind: Literal["puzzle-talk"] = "puzzle-talk"
+    kind: Literal["puzzles"] = "puzzles"
     puzzles: tuple[PuzzleName, ...] = Field(("add", "reverse", "sort", "name"), min_length=1)
     """The puzzles; one that is named twice has twice the share of the training questions."""
     size: int = Field(12_000, ge=1, le=1_000_000)
@@ -129,15 +129,15 @@ def spaced(number: int) -> str:
 def _questions(name: PuzzleName, split: str) -> Iterator[Dialogue]:
     """Questions of one puzzle that belong to a split; those of held-out splits are all different."""
     rng = generator(SEED, f"puzzle talk {name} {split}")
-    seen: set[tuple[str, ...]] = set()
+    found: set[tuple[str, ...]] = set()
     while True:
         kind = name if name != "name" else list(WORDINGS)[int(rng.integers(len(WORDINGS)))]
         puzzle = _puzzle(kind, rng)
         wording = WORDINGS[kind][int(rng.integers(len(WORDINGS[kind])))]
         key = (kind, *puzzle.parts)
-        if puzzle.split != split or (split != "train" and key in seen):
+        if puzzle.split != split or (split != "train" and key in found):
             continue
-        seen.add(key)
+        found.add(key)
         question, answer = wording.format(*puzzle.parts), puzzle.answer
         if name == "name":
             question, answer = NAMING_QUESTION.format(question=question), kind
