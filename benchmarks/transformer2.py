@@ -577,13 +577,11 @@ def verdict(values: Sequence[float]) -> dict[str, Any]:
     >>> verdict([1.0, 2.0, 1.5])["verdict"], verdict([1.0, -2.0, 1.5])["verdict"]
     ('holds', 'cannot tell at this size')
     """
-    found = interval(values)
-    word = "holds" if found["low"] > 0 else "does not hold" if found["high"] < 0 else "cannot tell at this size"
+    found, unknown = interval(values), "cannot tell at this size"
     if len(values) == 1:
-        word = "cannot tell at this size"
-    return {
-        "difference": found["mean"], "interval": f"{found['low']:+.1f} to {found['high']:+.1f}", "verdict": word,
-    }  # fmt: skip
+        return {"difference": found["mean"], "interval": "one seed", "verdict": unknown}
+    word = "holds" if found["low"] > 0 else "does not hold" if found["high"] < 0 else unknown
+    return {"difference": found["mean"], "interval": f"{found['low']:+.1f} to {found['high']:+.1f}", "verdict": word}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
