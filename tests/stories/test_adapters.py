@@ -42,7 +42,7 @@ def base(data, tmp_path_factory) -> RunFolder:
 
 
 def adapted(data: Path, base: RunFolder, **changes: Any) -> Any:
-    return tiny_recipe(data, pretrained=str(base.path), **{"decoder.dropout": 0.1}, **changes)
+    return tiny_recipe(data, pretrained=str(base.path), **changes)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
