@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from tiny_recipes import ANIMALS, COLORS, fingerprint, stop_and_resume, tiny_recipe, write_pairs
 
 from bert_folders import bert_folder
@@ -16,6 +17,7 @@ from causal_folders import causal_folder
 from seq2see.adapters.expert import read_expert
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
+from seq2see.explorer.workspace import Workspace
 from seq2see.models.build import named_tensors
 from seq2see.recipes.registry import resolve
 from seq2see.runs.evaluate import evaluate
@@ -40,7 +42,7 @@ def base(data, tmp_path_factory) -> RunFolder:
 
 
 def adapted(data: Path, base: RunFolder, **changes: Any) -> Any:
-    return tiny_recipe(data, pretrained=str(base.path), **{"decoder.dropout": 0.1}, **changes)
+    return tiny_recipe(data, pretrained=str(base.path), **changes)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -97,6 +99,20 @@ def test_it_is_evaluated_and_predicts_and_its_report_shows_the_adapter(run, caps
     assert (run.path / "adapter" / "singular_values.png").stat().st_size > 5000
     for arguments in (["runs"], ["show", str(run.recipe_file)], ["explain", str(run.path)]):
         assert command(arguments) == 0, arguments
+
+
+def test_the_explorer_and_an_ensemble_use_the_merged_model(run, base, tmp_path):
+    expected = [each.text for each in load(run.path).predict(TEXTS)]
+    (opened,) = Workspace.open([str(run.path)]).runs.values()
+    assert [each.text for each in opened.model.predict(TEXTS)] == expected
+    assert command(["ensemble", str(run.path), str(base.path), "--out", str(tmp_path / "both")]) == 0
+    assert sorted(path.name for path in (tmp_path / "both" / "model").glob("*.safetensors")) == [
+        "member-2.safetensors",
+        "model.safetensors",
+    ]
+    weights = named_tensors(load(run.path).module)
+    first = load_file(tmp_path / "both" / "model" / "model.safetensors")
+    assert all(torch.equal(first[name], tensor) for name, tensor in weights.items())
 
 
 @pytest.mark.parametrize("to", ["ct2", "hf"])
