@@ -476,7 +476,8 @@ class Tables:
                     continue
                 measured = [self.experts[method, task, seed] for seed in self.seeds]
                 rows.append({
-                    "task": task, "method": method, "weights": measured[0]["weights"], "rate": measured[0]["rate"],
+                    "task": task, "method": method, "weights": measured[0]["weights"],
+                    "rate": f"{measured[0]['rate']:g}",
                     "right": self.own(method, task), "others": self.others(method, task),
                     "seconds": [each["seconds"] for each in measured],
                 })  # fmt: skip

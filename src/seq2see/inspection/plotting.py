@@ -413,6 +413,7 @@ def draw_mixtures(rows: Sequence[dict[str, Any]], path: Path, description: str =
     _style_order_axes(panel, label_text("mixture", has_chinese_font), label_text("mixture_for", has_chinese_font))
     panel.set_xticks(range(len(rows)), [row["task"] for row in rows])
     panel.set_ylim(0, 1.02)
+    panel.set_axisbelow(True)
     panel.legend(fontsize=12, frameon=False, ncols=len(experts), loc="lower right", bbox_to_anchor=(1, 1))
     save_figure(figure, path, description)
 
