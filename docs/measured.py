@@ -31,7 +31,10 @@ from differences import difference_block
 from languages import Translate
 
 ROOT = Path(__file__).parents[1]
-IMAGES = {"multi30k/lengths": "docs/images/multi30k-length.png"}
+IMAGES = {
+    "multi30k/lengths": "docs/images/multi30k-length.png",
+    "transformer2/mixtures": "docs/images/transformer2-mixtures.png",
+}
 """The image file of each table that is plotted."""
 MARKER = re.compile(
     r"(<!-- (table|measured|examples|signatures|image|results|difference): ([\w/-]+) -->\n).*?(<!-- end of \2 -->)",
@@ -202,12 +205,13 @@ def stale_images() -> list[Path]:
 
 def draw_images(paths: Sequence[Path]) -> None:
     """Draw these images again. The bytes depend on fonts and versions, so an image stores a fingerprint of its data."""
-    from seq2see.inspection.plotting import draw_lengths
+    from seq2see.inspection.plotting import draw_lengths, draw_mixtures
 
+    draw = {"multi30k/lengths": draw_lengths, "transformer2/mixtures": draw_mixtures}
     for name, file in IMAGES.items():
         table = results_of(name)
         if ROOT / file in paths and table is not None:
-            draw_lengths(table["rows"], ROOT / file, fingerprint(table))
+            draw[name](table["rows"], ROOT / file, fingerprint(table))
 
 
 def fingerprint(table: Tree) -> str:

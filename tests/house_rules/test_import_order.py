@@ -16,7 +16,7 @@ from import_graph import import_cycles, import_graph
 
 ORDER = (
     "core", "data", "layers", "models", "training", "decoding", "metrics", "inspection",
-    "interop", "tasks", "acceleration", "runs", "recipes", "explorer", "labs", "api", "cli",
+    "interop", "adapters", "tasks", "acceleration", "runs", "recipes", "explorer", "labs", "api", "cli",
     "__main__",
 )  # fmt: skip
 """From top to bottom; `api` and `__main__` (the command line, for `python -m`) stand at the root of the package."""

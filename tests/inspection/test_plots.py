@@ -10,7 +10,16 @@ from PIL import Image
 
 from seq2see.inspection import attention_plots, plotting
 from seq2see.inspection.attention_plots import Alignment, draw_alignments
-from seq2see.inspection.plotting import ADVICE, BLUE, ORANGE, draw_curves, draw_lengths, save_figure, use_chinese_font
+from seq2see.inspection.plotting import (
+    ADVICE,
+    BLUE,
+    ORANGE,
+    draw_curves,
+    draw_lengths,
+    draw_mixtures,
+    save_figure,
+    use_chinese_font,
+)
 
 METRICS = [
     {"step": 1, "loss": 4.0, "learning_rate": 0.1, "grad_norm": 3.0, "tokens": 11},
@@ -269,3 +278,13 @@ def test_labels_beyond_the_maximum_share_one_column(tmp_path, monkeypatch):
     (panel,) = drawn
     assert [text.get_text().split()[0] for text in panel.get_xticklabels()] == ["a", "b", "others"]
     assert panel.images[0].get_array().tolist() == [[0.25, 0, 0.75], [0, 1, 0]]
+
+
+def test_a_mixture_has_a_bar_for_each_task_and_expert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    drawn = []
+    monkeypatch.setattr("seq2see.inspection.plotting.save_figure", lambda figure, *others: drawn.append(figure))
+    draw_mixtures([{"task": "add", "add": [1.0, 0.8], "sort": [0.2, 0.0]}], tmp_path / "mixtures.png")
+    panel = drawn[0].axes[0]
+    assert [round(each.get_height(), 6) for each in panel.patches] == [0.9, 0.1]
+    assert [list(line.get_ydata()) for line in panel.lines] == [[1.0, 0.8], [0.2, 0.0]]
+    assert [each.get_text() for each in panel.get_legend().get_texts()] == ["add", "sort"]

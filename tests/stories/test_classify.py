@@ -264,7 +264,7 @@ def test_an_incompatible_pretrained_model_is_refused(table: Path, filler: RunFol
     wide = resolve("classify-text", [table], {"pretrained": str(filler.path)}).with_(**{"encoder.width": 64})
     with pytest.raises(UserError, match="is missing or has another shape"):
         new_trainer(wide, prepare(wide, lambda text: None))
-    with pytest.raises(UserError, match="no setting 'pretrained'"):
+    with pytest.raises(UserError, match="a training of the task translate begins with a single model of this task"):
         resolve("pocket-transformer", [], {"pretrained": str(filler.path)})
     allowed = {"encoder.dropout": 0.4, "encoder.drop_path": 0.1, "source.max_tokens": 20}
     others = resolve("classify-text", [table], {"pretrained": str(filler.path), **allowed})

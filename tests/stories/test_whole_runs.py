@@ -129,7 +129,7 @@ DATA = {
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name not in NGRAM])
-def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path: Path):
+def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, run: RunFolder, tmp_path: Path):
     changes = {"training.steps": 2, "training.evaluate_every": 1, "training.compile": False}
     if name == "transformer-base":
         changes |= {"encoder.width": 16, "decoder.width": 16}
@@ -144,6 +144,8 @@ def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path
     if isinstance(source, Text) and source.tokenizer.kind == "pretrained":
         bert_folder(tmp_path / "real", "body")
         changes |= {"pretrained": str(tmp_path / "real")}
+    if chosen.adapter is not None:
+        changes |= {"pretrained": str(run.path)}
     if isinstance(source, VideoSource):
         changes |= {"corpus.size": 50}
     if isinstance(source, Sound) or (isinstance(source, ImageSource) and target == "text"):

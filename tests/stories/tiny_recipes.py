@@ -43,7 +43,7 @@ def tiny_recipe(data: Path | None, base: str = "pocket-transformer", **changes: 
         "decoding.max_new_tokens": 8,
     }
     paths = {path for path, _, _ in walk(recipe(base))}  # some models have no encoder or no decoder
-    fixed = ("encoder.",) if "pretrained" in changes else ()  # the encoder is that of the pretrained model
+    fixed = ("encoder.", "decoder.") if "pretrained" in changes else ()  # they are those of the pretrained model
     small = {path: value for path, value in small.items() if path in paths and not path.startswith(fixed)}
     return resolve(base, [data] if data else [], small | changes)
 

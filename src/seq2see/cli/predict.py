@@ -6,8 +6,9 @@ import contextlib
 import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
@@ -36,6 +37,16 @@ def predict(
     prefix: Annotated[str, typer.Option(help="The text that every output starts with.")] = "",
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object per text, with scores.")] = False,
     engine: Annotated[str, typer.Option(help="Decoding engine: torch, or ct2 for CTranslate2.")] = "torch",
+    experts: Annotated[
+        list[str] | None, typer.Option(help="Experts of this base model: runs with an adapter, separated by commas.")
+    ] = None,
+    dispatch: Annotated[str, typer.Option(help="How experts are chosen: prompt, classifier or few-shot.")] = "prompt",
+    classifier: Annotated[str, typer.Option(help="The expert that names tasks, for --dispatch classifier.")] = "",
+    shots: Annotated[Path | None, typer.Option(help="A file of solved questions, for --dispatch few-shot.")] = None,
+    per_matrix: Annotated[
+        bool, typer.Option("--per-matrix", help="Mix each matrix of the experts separately, for --dispatch few-shot.")
+    ] = False,
+    naming: Annotated[str, typer.Option(help="The question that names the task; {question} is the message.")] = "",
 ) -> None:
     """Predict: translate, generate, classify or forecast."""
     with importing():
@@ -49,7 +60,12 @@ def predict(
     settings = dict(map(decoding_setting, set_ or [])) | {"prefix": prefix}
     # A model of a run loads at once; a pretrained model can be large.
     with show_status(f"loading {run}") if is_pretrained(Path(run)) else contextlib.nullcontext():
-        model = load(run, engine)
+        if experts is None:
+            model = load(run, engine)
+        else:
+            model = _open_experts(
+                run, experts, engine, DispatchRequest(dispatch, classifier, shots, naming, per_matrix)
+            )
     if texts is None and file is None and out is None and sys.stdin.isatty() and sys.stdout.isatty():
         interactive(model, settings, json_)
     elif texts and out is None:
@@ -59,6 +75,33 @@ def predict(
     else:
         output_file = _open_output(out, run, model, settings, json_, engine)
         _stream(model, input_lines(texts, file), settings, json_, output_file)
+
+
+class DispatchRequest(NamedTuple):
+    """The options of the command line about experts."""
+
+    dispatch: str
+    classifier: str
+    shots: Path | None
+    naming: str
+    per_matrix: bool
+
+
+def _open_experts(run: str, experts: list[str], engine: str, request: DispatchRequest) -> Model:
+    """A base model with its experts; the mixture that was found is printed."""
+    from seq2see.core.errors import UserError
+    from seq2see.runs.dispatch import DispatchOptions, open_dispatched
+
+    if engine != "torch":
+        raise UserError("Experts answer with the engine torch.", hint="Leave out --engine.")
+    names = [name.strip() for text in experts for name in text.split(",") if name.strip()]
+    options = DispatchOptions(request.dispatch, request.classifier, request.shots, per_matrix=request.per_matrix)
+    if request.naming:
+        options = replace(options, question=request.naming)
+    model, line = open_dispatched(run, names, options)
+    if line:
+        print(f"seq2see: {line}", file=sys.stderr)
+    return model
 
 
 def _predict_texts(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
@@ -142,6 +185,8 @@ def _open_output(out: Path, run: str, model: Model, settings: dict[str, Any], as
         "image_size": settings.get("image_size"),
         "decoding": _final_settings(model, settings).model_dump(mode="json"),
     }
+    if experts := getattr(model, "provenance", None):
+        provenance["experts"] = experts
     return OutputFile(out, provenance, _lines_per_input(model, settings, as_json))
 
 

@@ -30,13 +30,13 @@ def show(
 ) -> None:
     """Explain a recipe: every setting, its value and its meaning."""
     from seq2see.core.settings import walk
-    from seq2see.recipes.registry import resolve
+    from seq2see.recipes import registry
 
-    resolved = resolve(recipe, [], {})
+    shown = registry.recipe(recipe)
     if toml:
-        print(resolved.toml(), end="")
+        print(shown.toml(), end="")
         return
-    for path, value, meaning in walk(resolved):
+    for path, value, meaning in walk(shown):
         print(path if isinstance(value, type) else f"{path} = {_short(value)}")
         if meaning:
             print(textwrap.fill(meaning, width=79, initial_indent="    ", subsequent_indent="    "))

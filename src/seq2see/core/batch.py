@@ -6,7 +6,8 @@ A state is a tensor whose first axis is the row, a dataclass or tuple of such, o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -162,6 +163,11 @@ class Batch:
         """True where a label counts in the loss; for numbers, the ignored label is NaN, since any number is valid."""
         return ~self.labels.isnan() if self.labels.is_floating_point() else self.labels != IGNORE_INDEX
 
+    @property
+    def loss_count(self) -> Int[Tensor, ""]:
+        """The number that a summed loss is divided by: here that of the labels."""
+        return self.label_mask.sum()
+
     def to(self: Value, device: torch.device | str) -> Value:
         """A copy on another device; a carried `state` is already there."""
         return to_device(self, device)
@@ -190,6 +196,23 @@ class MixedBatch(Batch):
 
     other_labels: Int[Tensor, "row ..."]
     label_weights: Float[Tensor, "row"]
+
+
+@dataclass(frozen=True)
+class AnswerBatch(Batch):
+    """Answers that the model itself generated, with their rewards; the labels are the tokens of the answers."""
+
+    advantages: Float[Tensor, "row"]  # the reward of each answer minus its baseline
+    base_log_probabilities: Float[Tensor, "row answer vocab"]  # of the base model, at each token of the answers
+    forbidden: tuple[int, ...] = ()
+    """The tokens that were never drawn: their probability is 0."""
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Metrics of the step, such as the mean reward."""
+
+    @property
+    def loss_count(self) -> Int[Tensor, ""]:
+        """The number of answers: the objective is a mean over them."""
+        return torch.tensor(len(self.labels), device=self.labels.device)
 
 
 State = TypeVar("State")

@@ -203,6 +203,9 @@ def _set_path(tree: dict[str, Any], path: list[str], value: Any, cls: type[Setti
         return
     if not options:
         raise UserError(f"'{name}' has no settings inside it.", location=location)
+    if name not in tree:  # the kind of this node has just been changed, so its settings have their defaults
+        default = cls.model_fields[name].get_default()
+        tree[name] = default.model_dump() if isinstance(default, Settings) else None
     if tree[name] is None and rest != ["kind"]:
         raise UserError(f"This recipe has no {name}, so '{'.'.join(path)}' cannot be set.", location=location)
     node = tree[name] if isinstance(tree[name], dict) else {}

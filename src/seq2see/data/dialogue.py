@@ -48,6 +48,8 @@ class Dialogue(Example):
 
     messages: tuple[Message, ...] = ()
     probes: tuple[RecallProbe, ...] = ()
+    topic: str = ""
+    """The kind of its question, in generated dialogues whose last reply is right or wrong as a whole."""
 
     @staticmethod
     def of(messages: Sequence[Message], location: str = "", probes: Sequence[RecallProbe] = ()) -> Dialogue:

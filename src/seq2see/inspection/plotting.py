@@ -51,6 +51,8 @@ LABELS = {
     "target": ("target", "目标"),
     "darker": ("darker: more attention (white 0 %, darkest 100 %)", "颜色越深，注意力越大"),
     "sure": ("solid box: a sure link of the gold alignment", "实线框：标准对齐"),
+    "mixture": ("coefficients of the experts", "各专家的系数"),
+    "mixture_for": ("mixture for", "混合用于"),
     "bleu_by_length": ("BLEU by sentence length", "不同句长上的 BLEU"),
     "source_words": ("words in the source (sentences)", "源句词数（句数）"),
     "perplexity_per_token": ("valid perplexity per token", "验证集困惑度（每词元）"),
@@ -79,6 +81,12 @@ LABELS = {
         "true label → prediction, the most confident mistakes first",
         "正确标签 → 预测，置信度最高的错误在前",
     ),
+    "largest": ("largest", "最大"),
+    "smallest": ("smallest", "最小"),
+    "singular_values": ("singular values of each matrix", "各矩阵的奇异值"),
+    "factor": ("factor of each singular value, block by block", "各奇异值的倍数"),
+    "value_rank": ("singular value, the largest first", "奇异值（从大到小）"),
+    "before_after": ("dotted: before, solid: after", "虚线：之前，实线：之后"),
     "images": ("images", "图片"),
     "rollout": ("attention rollout through all layers", "注意力展开（经过所有层）"),
     "possible": ("dashed box: a possible link of the gold alignment", "虚线框：可接受的对齐"),
@@ -388,6 +396,26 @@ def draw_confusion(labels: Sequence[str], counts: Sequence[Sequence[int]], path:
 
 GROUP = ("words", "pairs")
 """The keys of a row that describe its group of sentences; every other key is a system with one score for each seed."""
+
+
+def draw_mixtures(rows: Sequence[dict[str, Any]], path: Path, description: str = "") -> None:
+    """Draw rows such as {"task": "sort", "add": [0.1, 0.3], "sort": [0.9, 0.7]}: bars with a dot for each seed."""
+    has_chinese_font = use_chinese_font()
+    experts = [key for key in rows[0] if key != "task"]
+    figure = Figure(figsize=(9, 4.5), dpi=DPI, layout="constrained")
+    panel = figure.subplots()
+    width = 0.8 / len(experts)
+    for number, (expert, color) in enumerate(zip(experts, PALETTE * len(experts), strict=False)):
+        positions = np.arange(len(rows)) + (number - (len(experts) - 1) / 2) * width
+        panel.bar(positions, [float(np.mean(row[expert])) for row in rows], 0.9 * width, color=color, label=expert)
+        for position, row in zip(positions, rows, strict=True):
+            panel.plot([position] * len(row[expert]), row[expert], "o", color="black", alpha=0.5, markersize=4)
+    _style_order_axes(panel, label_text("mixture", has_chinese_font), label_text("mixture_for", has_chinese_font))
+    panel.set_xticks(range(len(rows)), [row["task"] for row in rows])
+    panel.set_ylim(0, 1.02)
+    panel.set_axisbelow(True)
+    panel.legend(fontsize=12, frameon=False, ncols=len(experts), loc="lower right", bbox_to_anchor=(1, 1))
+    save_figure(figure, path, description)
 
 
 def draw_lengths(rows: Sequence[dict[str, Any]], path: Path, description: str = "") -> None:

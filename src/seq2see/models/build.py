@@ -296,8 +296,17 @@ def language_model_head(target: TextTarget, table: nn.Embedding) -> nn.Module:
 
 def named_tensors(module: nn.Module) -> dict[str, Tensor]:
     """The weights and buffers of a model by name; a shared tensor only under its first name."""
+    return _named_tensors(module, set())
+
+
+def trained_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """The weights and buffers by name that training changes: all but frozen weights."""
+    return _named_tensors(module, {id(weight) for weight in module.parameters() if not weight.requires_grad})
+
+
+def _named_tensors(module: nn.Module, left_out: set[int]) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
-    ids: set[int] = set()
+    ids = set(left_out)
     for name, tensor in module.state_dict(keep_vars=True).items():
         if id(tensor) not in ids:
             ids.add(id(tensor))

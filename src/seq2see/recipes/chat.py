@@ -6,6 +6,7 @@ from typing import Any
 
 from seq2see.data.catalogue.dialogue_corpora import CatalogueDialogues
 from seq2see.data.generated.pocket_talk import PocketTalk
+from seq2see.data.generated.puzzle_talk import PuzzleName, PuzzleTalk
 from seq2see.data.tokenizers.tokenizer import BPE, WordLevel
 from seq2see.decoding.engine import Decoding
 from seq2see.models.bag_of_words import BagOfWordsSettings
@@ -15,11 +16,24 @@ from seq2see.tasks.chat import ChatRecipe, ChatSeq2seqRecipe, HistoryText
 from seq2see.tasks.chat_retrieval import ChatRetrieveGenerateRecipe, ChatRetrieveRecipe
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimizers import AdamW, Cosine
+from seq2see.training.reinforce import (
+    BaseToPolicy,
+    BatchMean,
+    GreedyAnswers,
+    GroupMean,
+    NoBaseline,
+    Reinforce,
+    SampledAnswers,
+)
+from seq2see.training.rewards import Arithmetic
 from seq2see.training.settings import Training
 
 ROTARY = TokenEmbeddingSettings(positions="rotary")
 LLAMA: dict[str, Any] = {"norm": "rms", "activation": "swiglu", "mlp_ratio": 8 / 3, "bias": False}
 """The parts of Llama, whose layout other libraries can load."""
+
+# Adding is learned last, so it has most of the questions.
+BASE_PUZZLES: tuple[PuzzleName, ...] = ("add",) * 6 + ("reverse", "reverse", "sort", "sort", "name")
 
 
 def chat() -> ChatRecipe:
@@ -56,6 +70,50 @@ def chat_seq2seq() -> ChatSeq2seqRecipe:
             steps=1100, learning_rate=2e-3, batch_tokens=3072, evaluate_every=275, schedule=Cosine(warmup=100)
         ),
     )
+
+
+def chat_puzzles() -> ChatRecipe:
+    """A small GPT that adds, reverses, sorts and names the task, not always right: a base for adapters."""
+    return ChatRecipe(
+        name="chat-puzzles",
+        corpus=PuzzleTalk(puzzles=BASE_PUZZLES),
+        target=TextTarget(tokenizer=WordLevel(), embedding=ROTARY, max_tokens=64),
+        decoder=TransformerSettings(width=96, depth=3, heads=4, dropout=0.0, **LLAMA),
+        training=Training(
+            steps=600, learning_rate=2e-3, batch_tokens=2048, evaluate_every=200, schedule=Cosine(warmup=50)
+        ),
+        decoding=Decoding(max_new_tokens=10),
+    )
+
+
+def chat_puzzles_reinforce() -> ChatRecipe:
+    """A trained model of puzzles learns from the rewards of its own answers (REINFORCE): `--set pretrained=RUN`."""
+    return chat_puzzles().with_(
+        **{
+            "name": "chat-puzzles-reinforce",
+            "corpus.puzzles": ("sort",),
+            "corpus.size": 3000,
+            "objective": Reinforce(baseline=GroupMean(), kl_weight=0.02, answers=SampledAnswers(count=8)),
+            "training.steps": 200,
+            "training.evaluate_every": 50,
+            "training.learning_rate": 1e-2,
+            "training.batch_tokens": 400,
+            "training.schedule.warmup": 20,
+        }
+    )
+
+
+def chat_puzzles_arithmetic() -> ChatRecipe:
+    """The recipe `chat-puzzles-reinforce` with sums, which a program checks: the questions need no answers."""
+    changes = {"corpus.puzzles": ("add",), "objective.reward": Arithmetic(), "objective.baseline": BatchMean()}
+    return chat_puzzles_reinforce().with_(**{"name": "chat-puzzles-arithmetic", **changes})
+
+
+def chat_puzzles_published() -> ChatRecipe:
+    """The recipe `chat-puzzles-reinforce` as in the program of Transformer²: greedy answers, no baseline."""
+    objective = Reinforce(answers=GreedyAnswers(), baseline=NoBaseline(), divergence=BaseToPolicy())
+    changes = {"objective": objective, "training.learning_rate": 2e-3, "training.max_grad_norm": 1e-3}
+    return chat_puzzles_reinforce().with_(**{"name": "chat-puzzles-published", **changes})
 
 
 def chat_retrieve() -> ChatRetrieveRecipe:

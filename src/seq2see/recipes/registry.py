@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, missing_file, unknown_name
-from seq2see.recipes import chat, images, language_models, pocket, series, speech, text_encoders, translation
+from seq2see.recipes import adapters, chat, images, language_models, pocket, series, speech, text_encoders, translation
 from seq2see.tasks.model_folder import Recipe
 from seq2see.tasks.task import default_recipe, own_tasks, read_recipe, task_of
 
@@ -27,6 +27,10 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "write-rnn-relu": language_models.write_rnn_relu,
     "chat": chat.chat,
     "chat-zh": chat.chat_zh,
+    "chat-puzzles": chat.chat_puzzles,
+    "chat-puzzles-reinforce": chat.chat_puzzles_reinforce,
+    "chat-puzzles-arithmetic": chat.chat_puzzles_arithmetic,
+    "chat-puzzles-published": chat.chat_puzzles_published,
     "chat-seq2seq": chat.chat_seq2seq,
     "chat-retrieve": chat.chat_retrieve,
     "chat-retrieve-generate": chat.chat_retrieve_generate,
@@ -103,6 +107,9 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "puzzle-reverse": pocket.puzzle_reverse,
     "puzzle-sort": pocket.puzzle_sort,
     "puzzle-add": pocket.puzzle_add,
+    "adapt-lora": adapters.adapt_lora,
+    "adapt-svf": adapters.adapt_svf,
+    "adapt-svf-normalized": adapters.adapt_svf_normalized,
     "tatoeba-zh-en": translation.tatoeba_zh_en,
     "tatoeba-zh-en-bpe": translation.tatoeba_zh_en_bpe,
     "tatoeba-zh-en-lstm": translation.tatoeba_zh_en_lstm,
@@ -151,15 +158,18 @@ def _fine_tuned(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """The recipe of a fine-tuning with changed settings; some parts are those of the pretrained model."""
     from seq2see.runs.prepare import (  # imported here, because the formats of pretrained models are rarely used
         check_pretrained,
-        pretrained_prefixes,
         with_pretrained_parts,
     )
 
-    if changes.get("pretrained"):
-        recipe = with_pretrained_parts(recipe.with_(pretrained=changes["pretrained"]))
+    name = changes.get("pretrained") or recipe.slot("pretrained")
+    if not Path(name).is_absolute() or "pretrained" in changes:  # a stored recipe has the settings already
+        if Path(name).name in RECIPES and not Path(name).exists() and name == f"runs/{Path(name).name}":
+            message = f"This recipe begins with the run {name}, which is not there."
+            raise UserError(message, hint=f"Train it first: `seq2see train {Path(name).name}`.")
+        recipe = with_pretrained_parts(recipe.with_(pretrained=name))
         changes = {path: value for path, value in changes.items() if path != "pretrained"}
     recipe = recipe.with_(**changes)
-    if any(path.startswith(pretrained_prefixes(recipe)) for path in changes):
+    if any(path.partition(".")[0] in recipe.model_settings.model_fields for path in changes):
         check_pretrained(recipe)
     return recipe
 

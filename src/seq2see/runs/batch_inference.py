@@ -286,8 +286,11 @@ def format_output(text: str, prediction: Prediction | None, options: InferenceOp
         candidates = prediction.candidates if prediction else ()
         if candidates:
             fields["candidates"] = [[asdict(candidate) for candidate in position] for position in candidates]
+        if prediction and prediction.expert:
+            fields["expert"] = prediction.expert
         return json.dumps(fields, ensure_ascii=False)
-    texts = [one_line(each.text + format_candidates(prediction)) for each in outputs]
+    expert = f"\t{prediction.expert}" if prediction and prediction.expert else ""
+    texts = [one_line(each.text + format_candidates(prediction)) + expert for each in outputs]
     return "\n".join([*texts, *[""] * (options.lines_per_input - len(texts))])
 
 

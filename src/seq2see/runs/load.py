@@ -23,6 +23,7 @@ from seq2see.acceleration.compiler import load_native_library
 from seq2see.acceleration.inference import Precision, optimize_for_inference, with_fast_search
 from seq2see.acceleration.native import native_unsupported_reason
 from seq2see.acceleration.swaps import Conditions, accelerate, plain_only
+from seq2see.adapters.expert import is_expert
 from seq2see.core.batch import Images, Sequences
 from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError, unknown_name
@@ -44,6 +45,7 @@ from seq2see.interop.pretrained import read_npz, read_pretrained
 from seq2see.models.build import load_named_tensors
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
+from seq2see.runs.experts import read_expert_model
 from seq2see.runs.run_folder import find_model
 from seq2see.tasks.encoder_only import BATCH_SIZE as ENCODER_BATCH_SIZE
 from seq2see.tasks.model import Engine, GenerationRequest, Model, ProgressCallback
@@ -279,6 +281,10 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
     files, faults = verify_folder(folder, config.step)
     if faults:
         raise _damaged(folder, f"This model is damaged: {'; '.join(faults)}.")
+    if is_expert(folder):
+        stored = read_expert_model(folder, files, config, lambda base: read_model(base, torch.device("cpu")))
+        stored.module.to(device).eval()
+        return stored
     tokenizers = Tokenizers.load(folder)
     members = []
     for number, settings in enumerate((config.model, *config.members), 1):

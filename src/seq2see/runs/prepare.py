@@ -4,10 +4,11 @@ Fingerprints of the splits are stored at training and compared at evaluation, wh
 deleted, extended or replaced since training, other examples may be held out, and training examples may be among them;
 their scores would be invalid.
 
-Fine-tuning takes the tokenizer and some parts of a pretrained model, which is a run of our own, or a Hugging Face
-folder: of an encoder-only model the source embedding and the encoder (Devlin et al. 2019, section 4), because its head
-belongs to one task; of a language model all parts (`Task.pretrained_parts`). These parts must be equal in both models;
-a recipe with `pretrained` therefore uses their settings of that model, such as `[source]` and `[encoder]`.
+Training can begin with a pretrained model, which is a run of our own, or a model of another library. Of a model of the
+same task it takes the tokenizers and all weights, except those of a head for other labels. Of another task it takes the
+parts that both tasks have (`Task.pretrained_parts`): of an encoder-only model the source embedding and the encoder
+(Devlin et al. 2019, section 4), of a language model all. These parts must be equal in both models; a recipe with
+`pretrained` therefore uses their settings of that model, such as `[source]` and `[encoder]`.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from seq2see.adapters.adapt import chosen_matrices
+from seq2see.adapters.expert import ExpertConfig
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.core.settings import Settings, walk
 from seq2see.data.examples import Example, ImageExamples, short_name
 from seq2see.data.recordings import RecordingExamples
 from seq2see.interop.checkpoint_files import is_pretrained
-from seq2see.layers.positions import LearnedPositions2d
-from seq2see.models.build import named_tensors
 from seq2see.runs.chat import template_for_training
+from seq2see.runs.experts import copy_base_weights
 from seq2see.runs.load import read_model
 from seq2see.runs.run_folder import find_run
-from seq2see.tasks.model_folder import Recipe, StoredModel, Tokenizers
+from seq2see.tasks.model_folder import Recipe, StoredModel, Tokenizers, fingerprint_of
 from seq2see.tasks.task import DEVELOPMENT_SPLITS, Splits, task_of
 
 if TYPE_CHECKING:
@@ -45,11 +47,6 @@ MAY_DIFFER = ("dropout", "drop_path", "max_tokens", "max_positions", "image_size
 """Settings that may differ from those of the pretrained model."""
 
 
-def pretrained_prefixes(recipe: Recipe) -> tuple[str, ...]:
-    """The prefixes of the weights that are loaded, and of their settings."""
-    return tuple(f"{part}." for part in task_of(recipe).pretrained_parts)
-
-
 def with_pretrained_parts(recipe: Recipe) -> Recipe:
     """The recipe with the settings of the parts of its pretrained model, which is stored by its absolute path."""
     pretrained = recipe.slot("pretrained")
@@ -58,15 +55,18 @@ def with_pretrained_parts(recipe: Recipe) -> Recipe:
     stored = _stored(pretrained, recipe)
     path = Path(pretrained) if is_pretrained(Path(pretrained)) else find_run(pretrained).path
     update: dict[str, Any] = {"pretrained": str(path.absolute())}
-    update |= {part: getattr(stored.config.model, part) for part in _parts_with_settings(recipe)}
+    update |= {part: getattr(stored.config.model, part) for part in pretrained_slots(recipe, stored)}
     if recipe.slot("template") is not None:
         update["template"] = template_for_training(stored, path)
     return recipe.model_copy(update=update)
 
 
-def _parts_with_settings(recipe: Recipe) -> list[str]:
-    """The parts that have settings; a head has none of its own."""
-    return [part for part in task_of(recipe).pretrained_parts if part in type(recipe).model_fields]
+def pretrained_slots(recipe: Recipe, stored: StoredModel) -> list[str]:
+    """The slots of a recipe with settings of the pretrained model; a head has none of its own."""
+    task = task_of(recipe)
+    same_task = stored.config.task == task.name
+    parts = [name for name in recipe.model_settings.model_fields if name != "template"] if same_task else ()
+    return [part for part in parts or task.pretrained_parts if part in type(recipe).model_fields]
 
 
 def check_pretrained(recipe: Recipe) -> None:
@@ -77,9 +77,12 @@ def check_pretrained(recipe: Recipe) -> None:
     pretrained = recipe.slot("pretrained")
     if pretrained is None:
         return
-    model, parts = _stored(pretrained, recipe).config.model, _parts_with_settings(recipe)
+    stored = _stored(pretrained, recipe)
+    parts = [
+        part for part in pretrained_slots(recipe, stored) if part != "target" or not task_of(recipe).head_of_labels
+    ]
     for part in parts:
-        own, other = (_compared_settings(getattr(each, part)) for each in (recipe, model))
+        own, other = (_compared_settings(getattr(each, part)) for each in (recipe, stored.config.model))
         for name in sorted(own.keys() | other.keys()):
             if own.get(name) != other.get(name):
                 values = " and ".join(str(each.get(name, "missing")) for each in (own, other))
@@ -106,41 +109,63 @@ def pretrained_model(recipe: Recipe) -> StoredModel | None:
     return None if name is None else _stored(name, recipe)
 
 
-@torch.no_grad()
-def load_pretrained_parts(model: nn.Module, recipe: Any) -> None:
-    """Load the weights of the pretrained model; 2-d position embeddings are interpolated to another image size."""
-    run, prefixes = recipe.pretrained, pretrained_prefixes(recipe)
-    pretrained: Any = _stored(run, recipe).module
-    stored = {name: tensor for name, tensor in named_tensors(pretrained).items() if name.startswith(prefixes)}
-    new, old = (getattr(getattr(each, "source", None), "positions", None) for each in (model, pretrained))
-    if isinstance(new, LearnedPositions2d) and isinstance(old, LearnedPositions2d):
-        stored["source.positions.embedding.weight"] = old(new.grid)[0]
-    weights = {name: tensor for name, tensor in named_tensors(model).items() if name.startswith(prefixes)}
-    for name in sorted({*stored, *weights}):
-        if name not in stored or name not in weights or stored[name].shape != weights[name].shape:
-            raise UserError(
-                f"The weight '{name}' is missing or has another shape in this recipe or its pretrained model.",
-                location=run,
-                hint=_hint(_parts_with_settings(recipe)),
-            )
-    for name, weight in weights.items():
-        weight.copy_(stored[name])
+def load_pretrained_parts(model: nn.Module, recipe: Any, tokenizers: Tokenizers) -> list[str]:
+    """Load the weights of the pretrained model, and return the names of the weights that it does not have.
+
+    Of a model of the same task all weights are taken, except those of a head for other labels.
+    """
+    task, stored = task_of(recipe), _stored(recipe.pretrained, recipe)
+    # A classifier with another pooling, or for other labels, has a new head.
+    same_target = not task.head_of_labels or recipe.slot("target") == stored.config.model.target
+    same_head = not task.head_of_labels or stored.tokenizers.labels == tokenizers.labels
+    same_task = stored.config.task == task.name and same_target
+    parts = tuple(f"{part}." for part in task.pretrained_parts)
+
+    def is_copied(name: str) -> bool:
+        return (same_head or not name.startswith("head.")) if same_task else name.startswith(parts)
+
+    try:
+        copy_base_weights(model, stored.module, is_copied)
+    except UserError as error:
+        raise UserError(
+            error.message, location=recipe.pretrained, hint=_hint(pretrained_slots(recipe, stored))
+        ) from None
+    return [name for name, _ in model.named_parameters() if not is_copied(name)]
 
 
 def _stored(name: str, recipe: Recipe) -> StoredModel:
-    path = Path(name)
-    if not is_pretrained(path):
-        run = find_run(name)
-        if not run.finished:
-            raise UserError("This run is not finished, so it has no weights to fine-tune.", location=str(run))
-        path = run.model
-    stored = read_model(path, torch.device("cpu"))
+    stored = read_model(_pretrained_folder(name), torch.device("cpu"))
     model, task = stored.config.model, task_of(recipe)
+    if stored.config.task == task.name and not stored.config.members:
+        return stored
     if model.generates and not task.generates:
         raise UserError("This is a generative model; only encoder-only models can be fine-tuned.", location=name)
-    if task.generates and (not model.generates or model.source is not None):
-        raise UserError("This is not a language model, which a chat can be fine-tuned from.", location=name)
+    if "decoder" in task.pretrained_parts and (not model.generates or model.source is not None):
+        message = f"This is not a language model, which a {task.name} can be fine-tuned from."
+        raise UserError(message, location=name)
+    if stored.config.members or not task.pretrained_parts:
+        kind = "an ensemble" if stored.config.members else f"a model of the task {stored.config.task}"
+        message = f"This is {kind}; a training of the task {task.name} begins with a single model of this task."
+        raise UserError(message, location=name, hint="Name another run with pretrained=RUN.")
     return stored
+
+
+def _pretrained_folder(name: str) -> Path:
+    """The folder of a pretrained model: that of a finished run, or of another library."""
+    if is_pretrained(Path(name)):
+        return Path(name)
+    run = find_run(name)
+    if not run.finished:
+        raise UserError("This run is not finished, so it has no weights to fine-tune.", location=str(run))
+    return run.model
+
+
+def expert_config(recipe: Recipe) -> ExpertConfig:
+    """Which model an adapter belongs to."""
+    assert recipe.pretrained is not None
+    assert recipe.adapter is not None
+    fingerprint = fingerprint_of(_pretrained_folder(recipe.pretrained))
+    return ExpertConfig(base=recipe.pretrained, fingerprint=fingerprint, adapter=recipe.adapter)
 
 
 SplitFingerprint = dict[str, Any]
@@ -262,7 +287,10 @@ def _prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
     splits, reports = task.read(recipe)
     if not splits["train"]:
         raise UserError("There are no training examples.", hint="Provide more data.")
-    tokenizers = task.fit(recipe, splits["train"], pretrained_model(recipe))
+    pretrained = pretrained_model(recipe)
+    if recipe.adapter is not None and pretrained is not None:
+        chosen_matrices(pretrained.module, recipe.adapter)
+    tokenizers = task.fit(recipe, splits["train"], pretrained)
     train = task.dataset(recipe, tokenizers, splits["train"])
     valid = task.dataset(recipe, tokenizers, splits["valid"])
     if not task.generates:  # refuse labels that are not in the training data before training
@@ -278,6 +306,8 @@ def _prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
         "data": getattr(examples, "fingerprint", None) or split_fingerprints["train"]["sha256"],
         "vocabulary": tokenizers.fingerprint,
     }
+    if recipe.adapter is not None:  # the checkpoints have only the adapter
+        fingerprints["pretrained model"] = expert_config(recipe).fingerprint
     return PreparedData(
         splits, tokenizers, train, valid, fingerprints, [report.to_json() for report in reports], split_fingerprints
     )

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.files import write_text
+from seq2see.runs.experts import ADAPTER_FIGURE
 from seq2see.runs.run_folder import RunFolder, read_rows, read_scores, read_table
 from seq2see.tasks.report_parts import (
     ColoredTokens,
@@ -348,6 +349,7 @@ def write_report(run: RunFolder) -> Path:
         "this_run": (words("this_run"), about),
         "curves": (words("curves"), draw_section(run.path, task.curves(results))),
         **{each.name: (each.title, draw_section(run.path, each.parts)) for each in sections[:first]},
+        "adapter": (words("adapter"), draw_section(run.path, _adapter(results).parts)),
         "batch": (words("batch"), draw_section(run.path, _batch(results).parts)),
         "samples": (words("samples"), samples(run.samples)),
         **{each.name: (each.title, draw_section(run.path, each.parts)) for each in sections[first:]},
@@ -380,6 +382,13 @@ def _batch(results: RunResults) -> ReportSection:
     if "samples/batch.png" not in results.figures:
         return section("batch")
     return section("batch", ReportFigure("samples/batch.png", words("batch")), note("batch_note"))
+
+
+def _adapter(results: RunResults) -> ReportSection:
+    """What an adapter does to the matrices."""
+    if ADAPTER_FIGURE not in results.figures:
+        return section("adapter")
+    return section("adapter", ReportFigure(ADAPTER_FIGURE, words("adapter")), note("adapter_note"))
 
 
 def _headline(task: Task, results: RunResults) -> str:

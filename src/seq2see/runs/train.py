@@ -22,6 +22,8 @@ import seq2see
 from seq2see.acceleration.cuda_graphs import GraphedCallable
 from seq2see.acceleration.swaps import plain_only
 from seq2see.acceleration.trainer import AcceleratedTrainer
+from seq2see.adapters.adapt import adapt, merge, merged
+from seq2see.adapters.expert import Expert
 from seq2see.core.batch import Batch
 from seq2see.core.devices import describe_machine, pick_device
 from seq2see.core.errors import UserError
@@ -30,9 +32,17 @@ from seq2see.core.seeds import seed_torch
 from seq2see.core.startup import cuda_warmup, run_in_background
 from seq2see.data.examples import Example
 from seq2see.layers.initialization import initialize
+from seq2see.runs.experts import draw_adapter_of
 from seq2see.runs.load import open_model
-from seq2see.runs.prepare import PreparedData, load_pretrained_parts, prepare, write_split_fingerprints
+from seq2see.runs.prepare import (
+    PreparedData,
+    expert_config,
+    load_pretrained_parts,
+    prepare,
+    write_split_fingerprints,
+)
 from seq2see.runs.run_folder import RunFolder, folder_for
+from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, Recipe, StoredModel, write_model
 from seq2see.tasks.task import CountingStep, plain, task_of
 from seq2see.training.checkpoints import DiskFull, final_weights, list_checkpoints, resume, save_trainer
@@ -44,8 +54,10 @@ from seq2see.training.loop import (
     NonFinite,
     StopRequest,
     Trainer,
+    read_metrics,
     train,
 )
+from seq2see.training.reinforce import RewardWatch
 
 
 class ProgressListener(Protocol):
@@ -79,7 +91,7 @@ def validation_callback(
     """Log validation loss and metrics; the loss also decides early stopping."""
 
     def callback(trainer: Trainer, stop: StopRequest) -> None:
-        with trainer.evaluation_model() as module:
+        with trainer.evaluation_model() as model, merged(model) as module:
             loss, scores = task_of(recipe).validate(module, prepared.valid, lambda: _raise_if_stopped(stop))
         metrics_logger.log(trainer.step, valid_loss=loss, **scores)
         trainer.record_validation(loss)
@@ -94,7 +106,7 @@ def sample_callback(recipe: Recipe, prepared: PreparedData, run: RunFolder) -> C
     """Write the outputs for a few validation examples, the same at every evaluation."""
 
     def callback(trainer: Trainer, stop: StopRequest) -> None:
-        with trainer.evaluation_model() as module:
+        with trainer.evaluation_model() as model, merged(model) as module:
             table = sample_table(module, recipe, prepared, stop)
         write_text(run.samples / f"step-{trainer.step:06d}.tsv", table)
 
@@ -154,10 +166,11 @@ def train_recipe(recipe: Recipe, out: Path | None = None, listener: ProgressList
 
 def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, listener: ProgressListener) -> None:
     """Train with gradient descent, and write the final model."""
-    trainer = new_trainer(recipe, prepared)
+    trainer = new_trainer(recipe, prepared, listener.log)
     cuda_warmup().join()  # no other CUDA work may run while a CUDA graph is captured
     task = task_of(recipe)
     listener.log(f"model  {task.describe(recipe, trainer.model)}, on {trainer.device.type}")
+    batch_at = training_batches(recipe, prepared, trainer, full=trainer.device.type == "cuda")
     if resume(trainer, run.checkpoints, prepared.fingerprints, listener.log):
         listener.log(f"resume from step {trainer.step:,} of {run}")
     metrics_logger = MetricsLogger(run.path, trainer.step)
@@ -165,25 +178,37 @@ def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, li
         validation_callback(recipe, prepared, metrics_logger, listener.log),
         sample_callback(recipe, prepared, run),
     ]
-    batch_at = batches(recipe, prepared, full=trainer.device.type == "cuda")
     if figure := task.batch_figure(batch_at(1), prepared.train):
         figure(run.samples / "batch.png")
     on_step = _import_in_background(listener.step) if trainer.device.type == "cuda" else listener.step
+    on_step = _with_reward_watch(on_step, run, listener.log)
     seconds = getattr(listener, "report_seconds", 0.0)  # of a display, which need not change at every step
     train(trainer, batch_at, callbacks, _saver(run, prepared, listener), metrics_logger, on_step, seconds)
     write_final_model(trainer, recipe, prepared, run)
 
 
-def new_trainer(recipe: Recipe, prepared: PreparedData) -> Trainer:
-    """Create a trainer with a freshly initialized model."""
+def new_trainer(recipe: Recipe, prepared: PreparedData, log: Callable[[str], None] = lambda text: None) -> Trainer:
+    """Create a trainer with a freshly initialized or a pretrained model."""
     settings = recipe.training
     seed_torch(settings.seed, "weights")  # so the initial weights depend on the seed alone
     model = task_of(recipe).build(recipe.model, prepared.tokenizers)
     initialize(model, settings.init)
     if recipe.slot("pretrained") is not None:
-        load_pretrained_parts(model, recipe)
-    trainer_class = Trainer if plain_only() else AcceleratedTrainer
-    return trainer_class(model, task_of(recipe).objective(recipe), settings, pick_device())
+        new = load_pretrained_parts(model, recipe, prepared.tokenizers)
+        new_parts = f"; new: {', '.join(dict.fromkeys(name.partition('.')[0] for name in new))}" if new else ""
+        log(f"start  from the weights of {recipe.pretrained}{new_parts}")
+        if recipe.adapter is not None:
+            matrices = adapt(model, recipe.adapter, settings.seed, new)
+            trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+            log(f"adapt  {recipe.adapter.kind} of {len(matrices)} matrices: {trained:,} trained weights")
+    objective, device = task_of(recipe).objective(recipe), pick_device()
+    if plain_only():
+        return Trainer(model, objective, settings, device)
+    return AcceleratedTrainer(model, objective, settings, device, without=OMITTED if recipe.adapter else ())
+
+
+OMITTED = ("bf16-weights", "fused-feed-forward")
+"""Parts that read the matrix of a linear layer instead of calling it, which is slow for a matrix with an adapter."""
 
 
 def batches(recipe: Recipe, prepared: PreparedData, *, full: bool = False) -> Callable[[int], Batch]:
@@ -194,6 +219,35 @@ def batches(recipe: Recipe, prepared: PreparedData, *, full: bool = False) -> Ca
     # Augmentation consists of hundreds of small kernels; on a GPU they are launched as one CUDA graph.
     capture = GraphedCallable if pick_device().type == "cuda" and not plain_only() else plain
     return task_of(recipe).batches(recipe, prepared.train, full, capture)
+
+
+def training_batches(
+    recipe: Recipe, prepared: PreparedData, trainer: Trainer, *, full: bool = False
+) -> Callable[[int], Batch]:
+    """The batch of every step; for REINFORCE with the answers of the model as it is before that step.
+
+    The trainer must not have made a step yet, because the base model of REINFORCE is a copy of its model.
+    """
+    batch_at = batches(recipe, prepared, full=full)
+
+    def model_in_training() -> Model:
+        return open_model(StoredModel(ModelConfig.of(recipe, 0), trainer.model, prepared.tokenizers))
+
+    answers = task_of(recipe).answers(recipe, prepared.train, model_in_training)
+    return batch_at if answers is None else lambda step: answers(batch_at(step), step)
+
+
+def _with_reward_watch(on_step: StepCallback, run: RunFolder, log: Callable[[str], None]) -> StepCallback:
+    """Wrap `on_step`: report rewards that were all equal in the first steps; a resumed run includes its metrics log."""
+    watch = RewardWatch(read_metrics(run.path / "metrics.jsonl"))
+
+    def wrapped(step: int, metrics: dict[str, float]) -> None:
+        watch.see(metrics)
+        if message := watch.message(step):
+            log(message)
+        on_step(step, metrics)
+
+    return wrapped
 
 
 def train_by_counting(
@@ -224,7 +278,13 @@ def train_by_counting(
 def write_final_model(trainer: Trainer, recipe: Recipe, prepared: PreparedData, run: RunFolder) -> None:
     """Write the model with the final (averaged or best) weights."""
     trainer.load_weights(final_weights(trainer, run.checkpoints))
-    write_model(run.model, StoredModel(ModelConfig.of(recipe, trainer.step), trainer.model, prepared.tokenizers))
+    expert = None
+    if recipe.adapter is not None:
+        expert = Expert.of(trainer.model, expert_config(recipe))
+        draw_adapter_of(trainer.model, run.path)
+        merge(trainer.model)
+    config = ModelConfig.of(recipe, trainer.step)
+    write_model(run.model, StoredModel(config, trainer.model, prepared.tokenizers, expert))
 
 
 def _import_in_background(on_step: StepCallback) -> StepCallback:
@@ -289,11 +349,11 @@ def dry_run(recipe: Recipe, log: Callable[[str], None]) -> None:
     if task.count(recipe, prepared.train, prepared.valid) is not None:
         log(f"model  {task.describe(recipe, torch.nn.Module(), prepared.train)}")
         return
-    trainer = new_trainer(recipe, prepared)
+    trainer = new_trainer(recipe, prepared, log)
     for name, part in trainer.model.named_children():
         log(f"part   {name:<8} {type(part).__name__:<20} {count_weights(part):>12,} weights")
     log(f"model  {count_weights(trainer.model):,} weights in total (tied weights counted once)")
-    batch_at = batches(recipe, prepared)
+    batch_at = training_batches(recipe, prepared, trainer)
     batch = batch_at(1)
     inputs = {"source": batch.source, "target": batch.target}
     shapes = [f"{name} {tuple(each.values.shape)}" for name, each in inputs.items() if each is not None]

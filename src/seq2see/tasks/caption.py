@@ -147,7 +147,9 @@ class Caption(GenerativeTask):
         return dict(splits), reports
 
     def fit(self, recipe: Any, train: Sequence[Example], pretrained: StoredModel | None = None) -> Tokenizers:
-        """Learn the vocabulary of the captions."""
+        """Learn the vocabulary of the captions, or take that of a pretrained model."""
+        if pretrained is not None:
+            return Tokenizers(self.processor(recipe.source), pretrained.tokenizers.target)
         captions = [caption for each in train for caption in each.all_references]
         return Tokenizers(self.processor(recipe.source), train_tokenizer(recipe.target.tokenizer, captions))
 

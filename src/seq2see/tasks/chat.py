@@ -19,13 +19,14 @@ from torch import nn
 
 from seq2see.core.batch import IGNORE_INDEX, Batch
 from seq2see.core.devices import device_of
-from seq2see.core.settings import Settings
+from seq2see.core.settings import Settings, default_kind
 from seq2see.data.catalogue.dialogue_corpora import CatalogueDialogues
 from seq2see.data.chat_templates import BaseTemplate, ChatTemplate, RoleTemplate, add_role_tokens
 from seq2see.data.dialogue import Dialogue
 from seq2see.data.dialogue_dataset import DialogueDataset, encoded_rows
 from seq2see.data.examples import Example
 from seq2see.data.generated.pocket_talk import PocketTalk
+from seq2see.data.generated.puzzle_talk import PuzzleTalk
 from seq2see.data.pair_dataset import PairDataset
 from seq2see.data.readers.dialogues import UserDialogues
 from seq2see.data.tokenizers.tokenizer import BPE, Tokenizer, Whitespace, train_tokenizer
@@ -33,6 +34,7 @@ from seq2see.decoding.engine import Decoding
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
+from seq2see.tasks.answers import AnswerGenerator
 from seq2see.tasks.chat_model import ChatModel, ChatSeq2seqModel, history_ids
 from seq2see.tasks.dialogue_scores import (
     LikelihoodSums,
@@ -50,8 +52,9 @@ from seq2see.tasks.report_parts import ReportSection, ReportTable, RunResults, T
 from seq2see.tasks.task import Comparison, Evaluation, SplitProgress, Splits, Task, split_sizes
 from seq2see.tasks.token_context import GenerationContext
 from seq2see.training.objectives import NextToken
+from seq2see.training.reinforce import Reinforce
 
-DialogueCorpus = Annotated[PocketTalk | CatalogueDialogues | UserDialogues, Field(discriminator="kind")]
+DialogueCorpus = Annotated[PocketTalk | PuzzleTalk | CatalogueDialogues | UserDialogues, Field(discriminator="kind")]
 """Corpora of dialogues."""
 ReplyDecoder = Annotated[TransformerSettings | RecurrentDecoderSettings, Field(discriminator="kind")]
 EVALUATION_ROWS = 32
@@ -92,10 +95,9 @@ class ChatRecipe(Recipe):
     """The decoder of the dialogue."""
     template: ChatTemplate = RoleTemplate()
     """How the messages of a dialogue become token ids."""
-    objective: NextToken = NextToken()
+    objective: Annotated[NextToken | Reinforce, Field(discriminator="kind"), default_kind("next-token")] = NextToken()
+    """How the decoder learns: from the tokens of the replies, or from the rewards of its own answers."""
     decoding: Decoding = Decoding(max_new_tokens=40)
-    pretrained: str | None = None
-    """A run of write or chat, or a GPT-2 or Llama of other libraries, that is fine-tuned."""
 
     model_settings: ClassVar[type[ModelSettings]] = ChatModelSettings
 
@@ -103,6 +105,8 @@ class ChatRecipe(Recipe):
     def check_dialogues(self) -> ChatRecipe:
         """Refuse settings that have no effect on dialogues."""
         check_dialogue_settings(self.training.batches, self.target.tokenizer)
+        if isinstance(self.objective, Reinforce) and self.decoder.dropout:
+            raise ValueError("answers are drawn without dropout, so their loss has none: set decoder.dropout=0")
         return self
 
 
@@ -248,6 +252,12 @@ class Chat(DialogueTask):
         template: BaseTemplate = recipe.template
         dialogues: Any = examples
         return DialogueDataset(dialogues, tokenizers.target, template, recipe.target.max_tokens)
+
+    def answers(self, recipe: Any, dataset: Any, open_model: Callable[[], Model]) -> AnswerGenerator | None:
+        """Own answers for REINFORCE."""
+        if not isinstance(recipe.objective, Reinforce):
+            return None
+        return AnswerGenerator(open_model(), dataset, recipe.objective, recipe.training.seed)
 
     def token_context(self, model: Any, raw: Any, target: str, token_ids: Sequence[int]) -> GenerationContext:
         """The history and the tokens of the reply so far."""

@@ -52,6 +52,7 @@ from seq2see.tasks.model import Model, NamedBatch, Output, Prediction, ScoredTex
 from seq2see.tasks.model_folder import Candidates, Recipe, StoredModel, TextEncoder, Tokenizers
 from seq2see.tasks.task import Splits, Task, one_line, split_sizes
 from seq2see.training.in_batch_softmax import InBatchSoftmax
+from seq2see.training.objectives import NextToken
 
 MAX_REPLIES = 50_000
 """The maximum number of training replies from which a model chooses; the most frequent ones."""
@@ -306,7 +307,11 @@ class ChatRetrieve(DialogueTask):
 
     def fit(self, recipe: Any, train: Sequence[Example], pretrained: StoredModel | None = None) -> Tokenizers:
         """Learn a vocabulary with a token for each role; the labels are the training replies, by frequency."""
-        tokenizer = add_role_tokens(train_tokenizer(recipe.source.tokenizer, message_texts(train)))
+        tokenizer = (
+            pretrained.tokenizers.source
+            if pretrained
+            else add_role_tokens(train_tokenizer(recipe.source.tokenizer, message_texts(train)))
+        )
         dialogues: Any = train
         counts = Counter(each.messages[index].content for each in dialogues for index in each.replies)
         ranked = sorted(counts, key=lambda text: (-counts[text], text))
@@ -379,6 +384,7 @@ class ChatRetrieveGenerateRecipe(ChatRecipe):
     """A recipe of the task chat-retrieve-generate: a language model that reads a retrieved reply."""
 
     task: Literal["chat-retrieve-generate"] = "chat-retrieve-generate"  # type: ignore[assignment]
+    objective: NextToken = NextToken()
 
 
 Pair = tuple[str, str]

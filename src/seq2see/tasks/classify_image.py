@@ -104,7 +104,7 @@ class ClassifyImage(ClassifyText):
                 hint="Add images of other labels, each label in its own folder.",
             )
         processor = ImageProcessor(recipe.source.image_size, recipe.source.channels)
-        return Tokenizers(processor, processor, tuple(labels))
+        return Tokenizers(processor, processor, self.ordered_labels(labels, pretrained))
 
     def dataset(self, recipe: Any, tokenizers: Tokenizers, examples: Sequence[Example]) -> Any:
         """Pixels and label indices, on the device of the model."""

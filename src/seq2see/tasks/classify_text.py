@@ -68,8 +68,6 @@ class EncoderOnlyRecipe(Recipe):
 
     objective: Classification = Classification()
     prediction: Candidates = Candidates()
-    pretrained: str | None = None
-    """A run, or a BERT or ViT of other libraries, whose tokenizer and encoder are fine-tuned."""
 
     @model_validator(mode="after")
     def check_batches(self) -> EncoderOnlyRecipe:
@@ -117,7 +115,14 @@ class ClassifyText(EncoderOnlyTask):
                 location=train[0].location,
                 hint="Add texts with other labels.",
             )
-        return Tokenizers(tokenizer, tokenizer, tuple(labels))
+        return Tokenizers(tokenizer, tokenizer, self.ordered_labels(labels, pretrained))
+
+    def ordered_labels(self, labels: Sequence[str], pretrained: StoredModel | None) -> tuple[str, ...]:
+        """Labels in the order of a pretrained model of this task that has the same, so that its head fits."""
+        if pretrained is None or pretrained.config.task != self.name:
+            return tuple(labels)
+        labels_before = pretrained.tokenizers.labels
+        return labels_before if set(labels_before) == set(labels) else tuple(labels)
 
     def dataset(self, recipe: Any, tokenizers: Tokenizers, examples: Sequence[Example]) -> Any:
         """Encode texts and their label indices."""

@@ -63,6 +63,8 @@ class ReplyCase:
     history: tuple[Message, ...]
     text: str
     probe: RecallProbe | None = None
+    topic: str = ""
+    """The kind of question, if the reply is right or wrong as a whole."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,9 @@ def cases_of(dialogues: Sequence[Dialogue]) -> list[ReplyCase]:
     for number, dialogue in enumerate(dialogues):
         probes = {each.index: each for each in dialogue.probes}
         found += [
-            ReplyCase(number, dialogue.messages[:index], dialogue.messages[index].content, probes.get(index))
+            ReplyCase(
+                number, dialogue.messages[:index], dialogue.messages[index].content, probes.get(index), dialogue.topic
+            )
             for index in dialogue.replies
         ]
     return found
@@ -120,6 +124,8 @@ def evaluate_replies(
     }
     if any(each.probe for each in cases):
         scores["recall"] = recall_scores(cases, texts)
+    if all(each.topic for each in cases):
+        scores["exact"] = exact_scores(cases, texts)
     rows = [["history", "reference", "output", "chrf", "score"]]
     for case, output, quality in zip(cases, outputs, sentence_chrf(texts, truths), strict=True):
         cells = (history_text(case.history), case.text, output.text)
@@ -176,6 +182,18 @@ def recall_scores(cases: Sequence[ReplyCase], texts: Sequence[str]) -> Tree:
     return found
 
 
+def exact_scores(cases: Sequence[ReplyCase], texts: Sequence[str]) -> Tree:
+    """The percentage of replies that are equal to the reference, in all and by the kind of question."""
+    flags = [text.split() == case.text.split() for case, text in zip(cases, texts, strict=True)]
+    groups = [case.dialogue for case in cases]
+    found: Tree = {"replies": len(cases), "all": asdict(share_interval(flags, groups, seed=SEED)), "by_topic": {}}
+    for topic in dict.fromkeys(case.topic for case in cases):
+        rows = [index for index, case in enumerate(cases) if case.topic == topic]
+        share = share_interval([flags[row] for row in rows], [groups[row] for row in rows], seed=SEED)
+        found["by_topic"][topic] = {"replies": len(rows), **asdict(share)}
+    return found
+
+
 # --- how scores are shown ---
 
 TITLES: dict[str, tuple[str, str]] = {
@@ -188,6 +206,7 @@ TITLES: dict[str, tuple[str, str]] = {
 }
 HITS: Words = ("hits@1 of 20 %", "20 选 1 命中率 %")
 RECALL: Words = ("recall of facts %", "事实回忆率 %")
+EXACT: Words = ("right answers %", "正确回答 %")
 INTERVAL: Words = (
     "In brackets: 95 % intervals over samples of dialogues. Human: the replies of the test dialogues themselves.",
     "括号内为按对话抽样得到的 95 % 区间。人类：测试对话中原有的回复。",
@@ -229,10 +248,20 @@ def _recall_rows(test: Tree) -> list[list[Words]]:
     return rows
 
 
+def _exact_rows(test: Tree) -> list[list[Words]]:
+    exact = test.get("exact")
+    if not exact:
+        return []
+    rows: list[list[Words]] = [[("all", "全部"), f"{exact['replies']:,}", interval_text(exact["all"])]]
+    return rows + [[topic, f"{each['replies']:,}", interval_text(each)] for topic, each in exact["by_topic"].items()]
+
+
 def reply_tiles(scores: Tree) -> list[tuple[Words, str]]:
     """The most important scores: names and values."""
     test = scores.get("test", {})
     tiles: list[tuple[Words, str]] = []
+    if "exact" in test:
+        tiles.append((EXACT, f"{test['exact']['all']['value']:.1f}"))
     if "recall" in test:
         tiles.append((RECALL, f"{test['recall']['all']['value']:.1f}"))
     if "hits_at_1" in test:
@@ -252,6 +281,8 @@ def reply_sections(results: RunResults) -> list[ReportSection]:
     parts.append(ReportText(INTERVAL))
     if rows := _recall_rows(test):
         parts += [ReportTable([("distance", "距离"), ("questions", "问题数"), RECALL], rows), ReportText(DISTANCE)]
+    if rows := _exact_rows(test):
+        parts.append(ReportTable([("task", "任务"), ("questions", "问题数"), EXACT], rows))
     replies = [row[:3] for row in results.rows("test", 5)][:SHOWN]
     shown: list[Words] = [("history", "历史"), ("reference", "参考回复"), ("output", "模型回复")]
     title: Words = ("Replies", "回复")
@@ -278,6 +309,8 @@ def reply_score_lines(scores: Tree) -> Iterator[str | ReportTable]:
     yield f"{test['replies']:,} replies of {test['dialogues']:,} dialogues; 95 % intervals in brackets"
     rows = [[_english(cell) for cell in row] for row in (*_property_rows(test), *_perplexity_rows(scores))]
     yield ReportTable(["", "model", "human"], rows)
+    if exact := _exact_rows(test):
+        yield ReportTable(["task", "questions", "right answers %"], [[_english(cell) for cell in row] for row in exact])
     if recall := _recall_rows(test):
         yield ReportTable(
             ["distance", "questions", "recall of facts %"], [[_english(cell) for cell in row] for row in recall]
@@ -291,6 +324,8 @@ def _english(text: Words) -> str:
 def reply_headline(scores: Tree) -> str:
     """The most important score."""
     test = scores.get("test", {})
+    if "exact" in test:
+        return f"right answers {test['exact']['all']['value']:.1f} %"
     if "recall" in test:
         return f"recall {test['recall']['all']['value']:.1f} %"
     return f"hits@1 {test['hits_at_1']['model']['value']:.1f} %" if "hits_at_1" in test else ""

@@ -65,6 +65,8 @@ class EncoderOnlyTask(Task):
     """A task of a model with an encoder and a head."""
 
     settings_slot: ClassVar[str] = "prediction"
+    pretrained_parts: ClassVar[tuple[str, ...]] = ("source", "encoder")
+    head_of_labels: ClassVar[bool] = True
 
     @abstractmethod
     def encode(self, stored: StoredModel, raw: Any) -> EncodedInput:

@@ -79,8 +79,6 @@ class FillRecipe(Recipe):
     ] = MaskedToken()
     """The training objective; it must match the target."""
     prediction: Candidates = Candidates(top_k=5)
-    pretrained: str | None = None
-    """A run, or a BERT of other libraries, whose tokenizer and encoder are trained further."""
 
     @model_validator(mode="after")
     def check_text(self) -> FillRecipe:

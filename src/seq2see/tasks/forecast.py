@@ -130,7 +130,9 @@ class Forecast(Task):
         return UserSeries(paths=paths)
 
     def fit(self, recipe: Any, train: Sequence[Example], pretrained: StoredModel | None = None) -> Tokenizers:
-        """Compute mean and standard deviation of the training values."""
+        """Compute mean and standard deviation of the training values, or take those of a pretrained model."""
+        if pretrained is not None:
+            return pretrained.tokenizers
         scale = StandardScaler.of(example.target for example in train)
         return Tokenizers(scale, scale)
 

@@ -73,6 +73,8 @@ class Prediction:
     """Of an encoder-only model: the candidates at each predicted position, the most probable first."""
     warnings: tuple[str, ...] = ()
     """Warnings about the input, for example that it has unknown characters."""
+    expert: str = ""
+    """The expert that answered, of a model with several experts (see `runs/dispatch.py`)."""
 
     def __str__(self) -> str:
         return self.text

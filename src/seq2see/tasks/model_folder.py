@@ -25,6 +25,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, InstanceOf, SerializeAsAny, ValidationError, model_validator
 from safetensors.torch import save as to_bytes
 
+from seq2see.adapters.expert import Expert
+from seq2see.adapters.settings import AdapterSettings
 from seq2see.core.errors import UserError
 from seq2see.core.files import MANIFEST, file_entry, manifest_bytes, sha256, sync_folder, write_bytes, write_json
 from seq2see.core.settings import OpenKinds, Settings
@@ -66,6 +68,10 @@ class Recipe(Settings):
     name: str
     """The name of the recipe, and of its run folders."""
     training: Training = Training()
+    pretrained: str | None = None
+    """The trained model that this training begins with: a run, or a model of another library."""
+    adapter: AdapterSettings | None = None
+    """What is trained instead of the weights of the pretrained model, which stay as they are."""
 
     model_settings: ClassVar[type[ModelSettings]] = ModelSettings
     """The type of the settings of the model."""
@@ -84,6 +90,13 @@ class Recipe(Settings):
     def steps(self) -> int:
         """The number of training steps."""
         return self.training.steps
+
+    @model_validator(mode="after")
+    def check_adapter(self) -> Recipe:
+        """Refuse an adapter of an untrained model."""
+        if self.slot("adapter") and not self.slot("pretrained"):
+            raise ValueError("an adapter belongs to a trained model: set pretrained to a run")
+        return self
 
     @model_validator(mode="after")
     def check_model(self) -> Recipe:
@@ -124,7 +137,7 @@ class Tokenizers:
     def save(self, folder: Path) -> None:
         """Write tokenizers and labels to a folder."""
         if self.labels:
-            write_json(folder / "labels.json", list(self.labels))
+            write_json(folder / LABELS, list(self.labels))
         if self.shared:
             self.source.save(folder / self.source.file)
             if isinstance(self.source, PretrainedTokenizer):
@@ -136,6 +149,22 @@ class Tokenizers:
             self.source.save(folder / "source_tokenizer.json")
             self.target.save(folder / "target_tokenizer.json")
 
+    def save_own(self, folder: Path) -> None:
+        """Write what an expert does not have from its base: labels, and the preprocessing of images."""
+        if self.labels:
+            write_json(folder / LABELS, list(self.labels))
+        if isinstance(self.source, ImageProcessor):
+            self.source.save(folder / ImageProcessor.file)
+
+    @staticmethod
+    def load_own(folder: Path, base: Tokenizers) -> Tokenizers:
+        """The tokenizers of an expert: those of its base, with its own labels and preprocessing of images."""
+        labels = _labels(folder / LABELS)
+        if not (folder / ImageProcessor.file).exists():
+            return Tokenizers(base.source, base.target, labels)
+        processor = ImageProcessor.load(folder / ImageProcessor.file)
+        return Tokenizers(processor, processor if base.shared else base.target, labels)
+
     @staticmethod
     def load(folder: Path) -> Tokenizers:
         """Read tokenizers and labels from a folder."""
@@ -145,11 +174,11 @@ class Tokenizers:
         if (folder / ImageProcessor.file).exists():
             processor, path = ImageProcessor.load(folder / ImageProcessor.file), folder / Tokenizer.file
             target = Tokenizer.load(path) if path.exists() else processor
-            return Tokenizers(processor, target, _labels(folder / "labels.json"))
+            return Tokenizers(processor, target, _labels(folder / LABELS))
         if (folder / "tokenizer.json").exists():
             has_id_map = (folder / "token_ids.json").exists()
             tokenizer = _read_pretrained(folder) if has_id_map else Tokenizer.load(folder / "tokenizer.json")
-            return Tokenizers(tokenizer, tokenizer, _labels(folder / "labels.json"))
+            return Tokenizers(tokenizer, tokenizer, _labels(folder / LABELS))
         return Tokenizers(
             Tokenizer.load(folder / "source_tokenizer.json"), Tokenizer.load(folder / "target_tokenizer.json")
         )
@@ -174,6 +203,7 @@ def _labels(path: Path) -> tuple[str, ...]:
     return tuple(labels)
 
 
+LABELS = "labels.json"
 SHOWN = 5
 """The number of unknown tokens that are listed; the others are counted."""
 LONG_WORD = 4
@@ -265,18 +295,25 @@ class StoredModel:
     config: ModelConfig
     module: LanguageModel | EncoderModel | Ensemble
     tokenizers: Tokenizers
+    expert: Expert | None = None
+    """The adapter that is merged into the weights; its folder has the adapter in place of the weights."""
 
 
 def write_model(folder: Path, stored: StoredModel) -> None:
     """Write the folder atomically."""
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
-    for number, member in enumerate(members_of(stored.module), 1):
-        weights = {name: tensor.cpu().contiguous() for name, tensor in named_tensors(member).items()}
-        write_bytes(temporary / weights_file(number), to_bytes(weights))
+    if stored.expert is None:
+        for number, member in enumerate(members_of(stored.module), 1):
+            weights = {name: tensor.cpu().contiguous() for name, tensor in named_tensors(member).items()}
+            write_bytes(temporary / weights_file(number), to_bytes(weights))
+        stored.tokenizers.save(temporary)
+    else:
+        for name, content in stored.expert.files().items():
+            write_bytes(temporary / name, content)
+        stored.tokenizers.save_own(temporary)
     left_out = stored.config.unset_slots | ({"members"} if not stored.config.members else set())
     write_json(temporary / "config.json", stored.config.model_dump(mode="json", exclude_none=True, exclude=left_out))
-    stored.tokenizers.save(temporary)
     entries = {path.name: file_entry(path.read_bytes()) for path in sorted(temporary.iterdir())}
     write_bytes(temporary / MANIFEST, manifest_bytes(stored.config.step, entries))
     temporary.rename(folder)

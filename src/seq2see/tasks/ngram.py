@@ -62,6 +62,8 @@ class NgramRecipe(Recipe):
 
     task: Literal["ngram"] = "ngram"
     training: ClassVar[Training] = Training()  # type: ignore[misc]  # there is nothing to set: it is counted
+    pretrained: ClassVar[None] = None  # type: ignore[misc]
+    adapter: ClassVar[None] = None  # type: ignore[misc]
     corpus: TextCorpus
     """The source of the text."""
     target: NgramText

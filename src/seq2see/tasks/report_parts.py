@@ -27,6 +27,13 @@ TEXTS = {
         "Wrong predictions on the test texts, those with the highest probability first; all predictions are in eval/.",
         "测试文本上的错误预测，概率最高的在前；全部预测见 eval/。",
     ),
+    "adapter": ("Adapter", "适配器"),
+    "adapter_note": (
+        "What the adapter does to each matrix of the pretrained model. Left: the factor of each singular value (z of "
+        "SVF); white is 1, no change. Right: the singular values of the matrices that change most.",
+        "适配器对预训练模型各矩阵的改变。左图为每个奇异值的倍数（SVF 中即 z），白色为 1，表示没有改变；"
+        "右图为改变最大的几个矩阵的奇异值。",
+    ),
     "batch": ("Training images", "训练图片"),
     "batch_note": (
         "Images of the first step: as stored, and below as input of the model.",

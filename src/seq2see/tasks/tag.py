@@ -82,7 +82,7 @@ class Tag(ClassifyText):
         if len(tags) < 2:
             message = f"All training words have the tag {tags[0]!r}."
             raise UserError(message, location=train[0].location, hint="Add words with other tags.")
-        return Tokenizers(tokenizer, tokenizer, tuple(tags))
+        return Tokenizers(tokenizer, tokenizer, self.ordered_labels(tags, pretrained))
 
     def dataset(self, recipe: Any, tokenizers: Tokenizers, examples: Sequence[Example]) -> Any:
         """Encode sentences and the tag index of each word."""

@@ -168,8 +168,11 @@ class Task(ABC):
     """Whether its inputs can have [MASK], which the model replaces by a token."""
     comparison: ClassVar[Comparison] = "scores"
     """How two runs are compared: their scores, or in detail their outputs, decisions, perplexities or forecasts."""
-    pretrained_parts: ClassVar[tuple[str, ...]] = ("source", "encoder")
-    """The parts of a pretrained model that fine-tuning begins with, in models and in settings."""
+    pretrained_parts: ClassVar[tuple[str, ...]] = ()
+    """The parts that training can begin with of a model of another task; of a model of this task, all parts are taken,
+    except a head for other labels."""
+    head_of_labels: ClassVar[bool] = False
+    """Whether the head has an output for each label."""
     unit: ClassVar[str] = "tok"
     """The unit of the training speed."""
     predicted_unit: ClassVar[str] = "predictions"
@@ -274,6 +277,15 @@ class Task(ABC):
     def objective(self, recipe: Any) -> Any:
         """The training objective: `loss` of hidden states, head and labels (see `training/objectives.py`)."""
         return recipe.objective
+
+    def answers(
+        self, recipe: Any, dataset: Any, open_model: Callable[[], Model]
+    ) -> Callable[[Batch, int], Batch] | None:
+        """A function that replaces the replies of a batch by the model's own answers; None for other objectives.
+
+        It receives the batch and the step. `open_model` returns the model in training, before its first step.
+        """
+        return None
 
     def describe(self, recipe: Any, module: nn.Module, train: Any = None) -> str:
         """One line about the model: its parts, and the number of its weights; or what it counts in the data."""

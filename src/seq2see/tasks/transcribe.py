@@ -132,7 +132,9 @@ class Transcribe(GenerativeTask):
         return dict(splits), reports
 
     def fit(self, recipe: Any, train: Sequence[Example], pretrained: StoredModel | None = None) -> Tokenizers:
-        """Learn the vocabulary of the texts."""
+        """Learn the vocabulary of the texts, or take that of a pretrained model."""
+        if pretrained is not None:
+            return pretrained.tokenizers
         assert isinstance(train, RecordingExamples)
         tokenizer = train_tokenizer(recipe.target.tokenizer, list(train.texts))
         return Tokenizers(tokenizer, tokenizer)

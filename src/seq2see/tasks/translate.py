@@ -105,7 +105,9 @@ class Translate(GenerativeTask):
     def fit(
         self, recipe: TranslateRecipe, train: Sequence[Example], pretrained: StoredModel | None = None
     ) -> Tokenizers:
-        """Learn one vocabulary for both sides if they share it, else one for each."""
+        """Learn one vocabulary for both sides if they share it, else one for each; or take those of a trained model."""
+        if pretrained is not None:
+            return pretrained.tokenizers
         sources, targets, text = [each.source for each in train], [each.target for each in train], recipe.target
         if text.vocabulary == "shared":
             tokenizer = train_tokenizer(text.tokenizer, sources + targets)

@@ -94,13 +94,16 @@ class Write(GenerativeTask):
     recipe: ClassVar[type[Recipe]] = WriteRecipe
     comparison: ClassVar[Comparison] = "perplexity"
     row_kind: ClassVar[RowKind] = "token_losses"
+    pretrained_parts: ClassVar[tuple[str, ...]] = ("target", "decoder", "head")
 
     def corpus(self, paths: tuple[str, ...]) -> UserTexts:
         """The user's own text files."""
         return UserTexts(paths=paths)
 
     def fit(self, recipe: Any, train: Sequence[Example], pretrained: StoredModel | None = None) -> Tokenizers:
-        """Learn a vocabulary."""
+        """Learn a vocabulary, or take that of a pretrained model."""
+        if pretrained is not None:
+            return pretrained.tokenizers
         tokenizer = train_tokenizer(recipe.target.tokenizer, [each.target for each in train])
         return Tokenizers(tokenizer, tokenizer)
 

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.files import MANIFEST, file_entry, manifest_bytes, read_verified, sync_folder, verify_folder
-from seq2see.models.build import copy_tensors, load_named_tensors, named_tensors
+from seq2see.models.build import copy_tensors, trained_tensors
 from seq2see.training.loop import BestEvaluation, Trainer
 from seq2see.training.optimizers import CheckpointAverage, Optimizer, average_weights
 
@@ -289,7 +289,7 @@ KEPT_CHECKPOINTS = 3
 def save_trainer(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str]) -> None:
     """Save a checkpoint of the trainer's current state."""
     optimizer_state, optimizer_options = optimizer_state_dict(trainer.optimizer)
-    tensors = {"model": named_tensors(trainer.model), "optimizer": optimizer_state}
+    tensors = {"model": trained_tensors(trainer.model), "optimizer": optimizer_state}
     if trainer.average:
         tensors["average"] = trainer.average
     if trainer.best.weights:
@@ -317,7 +317,7 @@ def resume(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str], log:
     _check_version(checkpoint)
     _check_fingerprints(checkpoint, fingerprints)
     state = checkpoint.state
-    load_named_tensors(trainer.model, checkpoint.tensors("model"))
+    copy_tensors(trained_tensors(trainer.model), checkpoint.tensors("model"), "weight")
     load_optimizer_state_dict(trainer.optimizer, checkpoint.tensors("optimizer"), state["optimizer"])
     if trainer.average:
         for name, tensor in checkpoint.tensors("average").items():

@@ -19,7 +19,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,12 +30,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.core.batch import Batch, ContiguousBatch, pick_rows
+from seq2see.core.batch import AnswerBatch, Batch, ContiguousBatch, pick_rows
 from seq2see.core.devices import autocast
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_bytes
 from seq2see.core.seeds import seed_torch
-from seq2see.models.build import named_tensors
+from seq2see.models.build import trained_tensors
 from seq2see.training.objectives import CrossEntropy, Objective, batch_loss, repeat_for_r_drop
 from seq2see.training.optimizers import (
     NTASGD,
@@ -231,6 +231,8 @@ class PendingStep:
     learning_rate: float
     metrics: Tensor
     indices: Tensor
+    answer_metrics: Mapping[str, float]
+    """Those of the answers that the model generated before the step; empty for other objectives."""
 
 
 class Trainer:
@@ -247,7 +249,8 @@ class Trainer:
     def __init__(self, model: nn.Module, objective: Objective, settings: Training, device: torch.device):
         self.model: Any = model.to(device)  # a model has `hidden(batch)` and a `head`
         self.objective, self.settings, self.device = objective, settings, device
-        self.weights = dict(model.named_parameters())  # a tied weight has one name
+        # A tied weight has one name; frozen weights are not trained.
+        self.weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
         self.optimizer = settings.optimizer.build(self.weights, settings.learning_rate)
         averages_steps = isinstance(settings.average, ExponentialMovingAverage | NTASGD)
         self.average = (
@@ -289,19 +292,20 @@ class Trainer:
             self.lerp_weight.fill_(self.settings.average.lerp_weight(self.step, self.average_start))
         seed_torch(self.settings.seed, "dropout", self.step)
         metrics = self.run_step(batch)
-        self.pending_steps.append(PendingStep(self.step, learning_rate, metrics.clone(), batch.indices))
+        answer_metrics = batch.metrics if isinstance(batch, AnswerBatch) else {}
+        self.pending_steps.append(PendingStep(self.step, learning_rate, metrics.clone(), batch.indices, answer_metrics))
 
     def run_step(self, batch: Batch) -> Float[Tensor, "metrics"]:
         """Gradient, clipping, update, averaging. Return loss, gradient norm and label count without a GPU sync."""
         batch = batch.to(self.device)
         if isinstance(batch, ContiguousBatch):
             batch = self.carried_state.attach_state(batch)
-        label_count = batch.label_mask.sum()
+        label_count, loss_count = batch.label_mask.sum(), batch.loss_count
         losses = [self._backward(micro_batch, number) for number, micro_batch in enumerate(self._micro_batches(batch))]
         if isinstance(batch, ContiguousBatch):
             self.carried_state.commit()
-        loss = torch.stack(losses).sum() / label_count
-        norm, grad_scale = grad_norm_and_scale(self.total_grad_norm(), label_count, self.settings.max_grad_norm)
+        loss = torch.stack(losses).sum() / loss_count
+        norm, grad_scale = grad_norm_and_scale(self.total_grad_norm(), loss_count, self.settings.max_grad_norm)
         self.found_inf.copy_(torch.maximum(self.found_inf, (~(loss + norm).isfinite()).float()))
         self.optimizer.step(grad_scale, self.found_inf)
         self.optimizer.zero_grad()
@@ -361,7 +365,13 @@ class Trainer:
         return [
             (
                 pending.step,
-                {"loss": loss, "learning_rate": pending.learning_rate, "grad_norm": norm, "tokens": int(label_count)},
+                {
+                    "loss": loss,
+                    "learning_rate": pending.learning_rate,
+                    "grad_norm": norm,
+                    "tokens": int(label_count),
+                    **pending.answer_metrics,
+                },
             )
             for pending, (loss, norm, label_count) in zip(pending_steps, rows, strict=True)
         ]
@@ -413,7 +423,7 @@ class Trainer:
         if not self.settings.patience:
             return
         if loss < self.best.loss:
-            evaluated = named_tensors(self.model) | self.average
+            evaluated = trained_tensors(self.model) | self.average
             self.best = BestEvaluation(loss, 0, {name: tensor.clone() for name, tensor in evaluated.items()})
         else:
             self.best.evaluations_since += 1

@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from seq2see.core.batch import IGNORE_INDEX, Batch, MixedBatch, Sequences, pick_rows
+from seq2see.core.batch import IGNORE_INDEX, AnswerBatch, Batch, MixedBatch, Sequences, pick_rows
 from seq2see.core.settings import Settings
+from seq2see.training.reinforce import Reinforce
 from seq2see.training.scheduled_sampling import FreeRunning, ScheduledSampling, TeacherForcing
 
 Logits = Float[Tensor, "token vocab"]
@@ -211,7 +212,7 @@ class NextValue(Settings):
         return ((head(hidden.values).squeeze(-1) - labels).where(~labels.isnan(), 0) ** 2).sum()
 
 
-Objective = NextToken | MaskedToken | MaskedTokenNextSentence | Classification | NextValue
+Objective = NextToken | MaskedToken | MaskedTokenNextSentence | Classification | NextValue | Reinforce
 """All objectives; each has `copies`, `feeding` and `loss`."""
 
 
@@ -222,6 +223,9 @@ def batch_loss(
     if isinstance(batch, MixedBatch):
         assert isinstance(objective, Classification), "mixup is for labels only"
         return objective.mixup_loss(hidden, head, batch, cross_entropy)
+    if isinstance(objective, Reinforce):
+        assert isinstance(batch, AnswerBatch), "the answers are generated before the step"
+        return objective.answer_loss(hidden, head, batch)
     return objective.loss(hidden, head, batch.labels, cross_entropy)
 
 
