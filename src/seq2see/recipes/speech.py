@@ -6,8 +6,8 @@ from seq2see.data.catalogue.digit_strings import DigitStrings
 from seq2see.data.catalogue.mandarin_words import MandarinWords
 from seq2see.data.generated.morse import MorseCorpus
 from seq2see.data.generated.tones import ToneCorpus
-from seq2see.data.sound_augmentation import SoundAugmentation
-from seq2see.data.tokenizers.tokenizer import Characters
+from seq2see.data.sound_augmentation import SPEECH, SoundAugmentation
+from seq2see.data.tokenizers.tokenizer import BPE, Characters
 from seq2see.models.convolutional import DilatedCNNSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
@@ -71,9 +71,7 @@ def transcribe_digits() -> TranscribeRecipe:
         source=Sound(embedding=SoundEmbeddingSettings(channels=16)),
         target=CTCTarget(),
         encoder=DilatedCNNSettings(),
-        augmentation=SoundAugmentation(
-            time_masks=2, time_mask_seconds=0.1, frequency_masks=2, speed=0.15, tract=0.15, noise_db=5.0
-        ),
+        augmentation=SPEECH,
         training=Training(
             steps=1500, learning_rate=3e-3, batch_tokens=4000, evaluate_every=500, schedule=Cosine(warmup=100)
         ),
@@ -106,13 +104,22 @@ def transcribe_mandarin() -> TranscribeRecipe:
     return TranscribeRecipe(
         name="transcribe-mandarin",
         corpus=MandarinWords(),
-        source=Sound(sampling_rate=16_000, bands=64),
-        target=CTCTarget(),
-        encoder=DilatedCNNSettings(width=192, dropout=0.3),
+        # The files of this corpus have no frequencies above 6,000 Hz.
+        source=Sound(sampling_rate=12_000, bands=56, embedding=SoundEmbeddingSettings(channels=16)),
+        # A syllable lasts for six vectors and has up to seven letters: pieces of several letters leave room for blanks.
+        target=CTCTarget(tokenizer=BPE(vocab_size=420)),
+        encoder=DilatedCNNSettings(width=192, dropout=0.2),
         augmentation=SoundAugmentation(
-            time_masks=2, frequency_masks=2, frequency_mask_bands=12, speed=0.1, tract=0.1, noise_db=10.0
+            time_masks=2,
+            time_mask_seconds=0.1,
+            frequency_masks=2,
+            frequency_mask_bands=10,
+            speed=0.1,
+            tract=0.1,
+            margin_seconds=0.2,
+            noise_db=10.0,
         ),
         training=Training(
-            steps=4000, learning_rate=3e-3, batch_tokens=6000, evaluate_every=1000, schedule=Cosine(warmup=100)
+            steps=2000, learning_rate=3e-3, batch_tokens=8000, evaluate_every=500, schedule=Cosine(warmup=100)
         ),
     )
