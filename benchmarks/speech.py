@@ -4,8 +4,7 @@ python benchmarks/speech.py ROW [ROW ...] --out FOLDER       train and score the
 python benchmarks/speech.py collect FOLDER                   all rows into results/speech.json
 
 Each row is a file, and an existing one is not measured again. Test speakers are never trained on, and intervals
-resample speakers. The rows of FSDD are one for each speaker that is left out. Models of single digits are trained on
-strings of digits and tested on single ones. PocketSphinx (`pip install pocketsphinx`)
+resample speakers. The rows of FSDD are one for each speaker that is left out. PocketSphinx (`pip install pocketsphinx`)
 with a grammar of one digit, or of any number of digits, is a peer of the digit rows, if it is installed. Of strings of
 digits the latency is measured, too: they are fed to a live transcript in chunks of 0.2 s, and what is stored is the
 time of the computation for a chunk, and that from the end of the sound to the end of the transcript.
@@ -28,6 +27,7 @@ from seq2see.core.files import write_json
 from seq2see.data.recordings import RecordingExamples, to_int16
 from seq2see.data.resampling import resample
 from seq2see.recipes.registry import recipe
+from seq2see.runs.evaluate import evaluate
 from seq2see.runs.load import load
 from seq2see.runs.train import NullListener, train_recipe
 from seq2see.tasks.live_transcript import LiveTranscript
@@ -42,20 +42,20 @@ DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"
 POCKETSPHINX_RATE = 16_000
 LIVE_RECORDINGS, CHUNK_SECONDS = 100, 0.2
 """The number of recordings whose latency is measured, and the length of the chunks."""
-SINGLE: dict[str, Any] = {"corpus.max_digits": 1}
-"""The changes for a test of single digits."""
+SINGLE: dict[str, Any] = {"corpus.max_digits": 1, "training.steps": 1000}
+"""The changes for single digits."""
 LONGER: dict[str, Any] = {"corpus.size": 30_000, "training.steps": 7000, "training.evaluate_every": 1000}
 """The changes for a longer training with more recordings."""
 
 
 def fsdd(speaker: str) -> Recipe:
-    """One speaker of FSDD is the test, the others and AudioMNIST are trained on."""
-    return recipe("transcribe-digits").with_(**{"corpus.test_speakers": (f"fsdd/{speaker}",)})
+    """Single digits of FSDD; one speaker is the test, the others and AudioMNIST are trained on."""
+    return recipe("transcribe-digits").with_(**SINGLE, **{"corpus.test_speakers": (f"fsdd/{speaker}",)})
 
 
 def audiomnist() -> Recipe:
-    """AudioMNIST alone; the test speakers are not trained on."""
-    return recipe("transcribe-digits").with_(**{"corpus.corpora": ("audiomnist",)})
+    """Single digits of AudioMNIST; the test speakers are not trained on."""
+    return recipe("transcribe-digits").with_(**SINGLE, **{"corpus.corpora": ("audiomnist",)})
 
 
 ROWS: dict[str, Callable[[], Recipe]] = {
@@ -79,27 +79,17 @@ ROWS: dict[str, Callable[[], Recipe]] = {
 def measure(name: str, made: Recipe, out: Path) -> dict[str, Any]:
     """Train and score one row."""
     start = time.process_time()  # of the processor, because other programs may share it
-    train_recipe(made, out / "runs" / name, NullListener())
+    run = train_recipe(made, out / "runs" / name, NullListener())
     seconds = time.process_time() - start
+    scores = {"seq2see": evaluate(run)["test"]}
     is_digits = made.corpus.kind == "digit-strings"  # type: ignore[attr-defined]
-    are_strings = name.startswith("digit-strings")
-    tested = made.with_(**SINGLE) if is_digits and not are_strings else made
-    scores = {"seq2see": test_scores(out / "runs" / name, tested)}
     if is_digits:
-        scores |= peer_scores(tested)
+        scores |= peer_scores(made)
     row = {"name": name, "seconds": round(seconds, 1), "scores": scores, "environment": describe_machine()}
-    if are_strings:
+    if name.startswith("digit-strings"):
         row["latency"] = latency(out / "runs" / name, made)
     write_json(out / f"{name}.json", row)
     return row
-
-
-def test_scores(run: Path, tested: Recipe) -> dict[str, Any]:
-    """The error rates of a run on the test recordings of a recipe."""
-    model: Any = load(run)
-    examples: Any = task_of(tested).read(tested)[0]["test"]
-    outputs = [each.text for each in model.predict(model.task.inputs(examples))]
-    return score_recordings(outputs, examples, model)
 
 
 def latency(run: Path, made: Recipe) -> dict[str, float]:

@@ -52,4 +52,4 @@ def test_every_row_has_a_recipe(monkeypatch):
     for name, make in speech.ROWS.items():
         assert make().task == "transcribe", name
     assert speech.ROWS["fsdd-george"]().corpus.test_speakers == ("fsdd/george",)
-    assert speech.ROWS["fsdd-george"]().corpus.max_digits == 8
+    assert speech.ROWS["fsdd-george"]().corpus.max_digits == 1
