@@ -108,7 +108,7 @@ def transcribe_mandarin() -> TranscribeRecipe:
         source=Sound(sampling_rate=12_000, bands=56, embedding=SoundEmbeddingSettings(channels=16)),
         # A syllable lasts for six vectors and has up to seven letters: pieces of several letters leave room for blanks.
         target=CTCTarget(tokenizer=BPE(vocab_size=420)),
-        encoder=DilatedCNNSettings(width=192, dropout=0.2),
+        encoder=DilatedCNNSettings(width=144, dropout=0.15),
         augmentation=SoundAugmentation(
             time_masks=2,
             time_mask_seconds=0.1,
@@ -120,6 +120,6 @@ def transcribe_mandarin() -> TranscribeRecipe:
             noise_db=10.0,
         ),
         training=Training(
-            steps=2000, learning_rate=3e-3, batch_tokens=8000, evaluate_every=500, schedule=Cosine(warmup=100)
+            steps=800, learning_rate=3e-3, batch_tokens=8000, evaluate_every=200, schedule=Cosine(warmup=100)
         ),
     )
