@@ -28,6 +28,7 @@ def powers_by_definition(samples: np.ndarray, window_length: int, hop: int) -> n
 @pytest.mark.parametrize("rate, bands", SETTINGS)
 def test_the_features_follow_their_formula(rate, bands):
     samples = noise(0.13, rate=rate) + sine(0.13, 700, rate)
+    samples[len(samples) // 2 :] *= 0.1
     log_mel = LogMel(rate, bands)
     powers = powers_by_definition(samples.astype(np.float64), round(0.025 * rate), round(0.01 * rate))
     np.testing.assert_allclose(log_mel.spectrum(samples).numpy(), powers, rtol=1e-3, atol=1e-7)

@@ -7,7 +7,7 @@ from seq2see.data.catalogue.mandarin_words import MandarinWords
 from seq2see.data.generated.morse import MorseCorpus
 from seq2see.data.generated.tones import ToneCorpus
 from seq2see.data.sound_augmentation import SPEECH, SoundAugmentation
-from seq2see.data.tokenizers.tokenizer import BPE, Characters
+from seq2see.data.tokenizers.tokenizer import Characters
 from seq2see.models.convolutional import DilatedCNNSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
@@ -104,22 +104,13 @@ def transcribe_mandarin() -> TranscribeRecipe:
     return TranscribeRecipe(
         name="transcribe-mandarin",
         corpus=MandarinWords(),
-        # The files of this corpus have no frequencies above 6,000 Hz.
-        source=Sound(sampling_rate=12_000, bands=56, embedding=SoundEmbeddingSettings(channels=16)),
-        # A syllable lasts for six vectors and has up to seven letters: pieces of several letters leave room for blanks.
-        target=CTCTarget(tokenizer=BPE(vocab_size=420)),
-        encoder=DilatedCNNSettings(width=144, dropout=0.15),
+        source=Sound(sampling_rate=16_000, bands=64),
+        target=CTCTarget(),
+        encoder=DilatedCNNSettings(width=192, dropout=0.3),
         augmentation=SoundAugmentation(
-            time_masks=2,
-            time_mask_seconds=0.1,
-            frequency_masks=2,
-            frequency_mask_bands=10,
-            speed=0.1,
-            tract=0.1,
-            margin_seconds=0.2,
-            noise_db=10.0,
+            time_masks=2, frequency_masks=2, frequency_mask_bands=12, speed=0.1, tract=0.1, noise_db=10.0
         ),
         training=Training(
-            steps=800, learning_rate=3e-3, batch_tokens=8000, evaluate_every=200, schedule=Cosine(warmup=100)
+            steps=4000, learning_rate=3e-3, batch_tokens=6000, evaluate_every=1000, schedule=Cosine(warmup=100)
         ),
     )
