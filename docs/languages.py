@@ -65,7 +65,7 @@ WORDS = {
     "transformer2/mixtures": "每个任务的混合中各专家的份量",
     "row": "行", "character error %": "字符错误率（%）", "word error %": "词错误率（%）",
     "groups resampled": "重采样组数", "wrong in the tone alone %": "仅声调错误（%）",
-    "seconds of training": "训练秒数", "low": "区间下限", "high": "区间上限",
+    "CPU seconds of training": "训练的 CPU 秒数", "low": "区间下限", "high": "区间上限",
     "chunk, median": "每块，中位数", "chunk, 95 %": "每块，95 % 分位",
     "end, median": "结束，中位数", "end, 95 %": "结束，95 % 分位",
     "Not measured yet.": "尚未测量。", "One of the kinds below.": "下列几种之一。", "The recipe itself": "配方本身",

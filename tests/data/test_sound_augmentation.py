@@ -13,6 +13,7 @@ from seq2see.data.sound_augmentation import (
     SoundAugmentation,
     add_noise,
     augmented_features,
+    change_margins,
     change_speed,
     masked,
     percent,
@@ -65,12 +66,44 @@ def test_speeds_are_all_percentages_in_the_range_and_equally_frequent():
     assert min(found.count(each) for each in range(98, 103)) > 120
 
 
-@pytest.mark.parametrize("snr_db", [-5.0, 0.0, 20.0])
-def test_noise_has_the_stated_power(snr_db):
+@pytest.mark.parametrize("power", [1e-4, 0.01, 1.0])
+def test_noise_has_the_stated_power(power):
     samples = sine(2.0)
-    added = add_noise(samples, snr_db, generator(0, "noise")) - samples
-    ratio = 10 * np.log10(np.square(samples).mean() / np.square(added).mean())
-    assert ratio == pytest.approx(snr_db, abs=0.05)
+    added = add_noise(samples, power, generator(0, "noise")) - samples
+    assert np.square(added).mean() == pytest.approx(power, rel=0.01)
+
+
+def test_margins_are_silent_and_what_is_cut_is_short():
+    samples = np.arange(1, 4001, dtype=np.float32)  # half a second
+    starts, ends = [], []
+    for key in KEYS:
+        changed = change_margins(samples, 0.5, RATE, generator(0, "margins", *key))
+        kept = changed[changed > 0]
+        assert (np.diff(kept) == 1).all()
+        for ends_found, outside, cut in (
+            (starts, np.argmax(changed > 0), kept[0] - 1),
+            (ends, np.argmax(changed[::-1] > 0), 4000 - kept[-1]),
+        ):
+            assert outside == 0 or cut == 0
+            ends_found.append(int(outside - cut))
+    for found in (starts, ends):
+        assert (min(found), max(found)) == (-200, pytest.approx(4000, abs=50))  # a twentieth of the recording
+        assert np.mean([each <= 0 for each in found]) == pytest.approx(0.5, abs=0.05)
+    longer = np.ones(16_000, np.float32)
+    lengths = [len(change_margins(longer, 0.0, RATE, generator(0, "margins", *key))) for key in KEYS]
+    assert min(lengths) == pytest.approx(16_000 - 2 * 320, abs=30)  # 0.04 s at each end
+
+
+def test_noise_is_as_strong_in_the_margins_as_in_the_recording():
+    sound, settings, ratios = sine(0.25), SoundAugmentation(margin_seconds=1.0, noise_db=5.0), []
+    for key in KEYS[:400]:
+        silent = change_margins(sound, 1.0, RATE, generator(0, "margins", *key))
+        margin = int(np.argmax(silent != 0))
+        if margin > 400:
+            noisy = augmented_features(sound, Echo(), settings, 0, key)[:margin]
+            ratios.append(10 * np.log10(np.square(sound).mean() / np.square(noisy).mean()))
+    assert len(ratios) > 100
+    assert np.mean(ratios) == pytest.approx(25, abs=2)  # from 5 to 45 dB
 
 
 @pytest.mark.parametrize("pinkness, slope", [(0.0, 0.0), (1.0, -3.0), (0.5, -1.5)])
@@ -86,20 +119,23 @@ def test_noise_of_any_length_has_variance_1(count):
     assert samples.std() == pytest.approx(1)
 
 
-def test_only_speed_tract_and_noise_need_new_features():
+def test_only_speed_tract_margins_and_noise_need_new_features():
     assert not SoundAugmentation(time_masks=2, frequency_masks=2).changes_samples
-    for settings in ({"speed": 0.1}, {"tract": 0.1}, {"noise_db": 0.0}):
+    for settings in ({"speed": 0.1}, {"tract": 0.1}, {"margin_seconds": 0.1}, {"noise_db": 0.0}):
         assert SoundAugmentation(**settings).changes_samples
 
 
 def test_the_slowest_speed_gives_the_most_samples():
     augmentation = SoundAugmentation(speed=0.1)
-    assert augmentation.slowest(9000) >= len(change_speed(noise(9000 / RATE), 90)) == 10000
-    assert SoundAugmentation().slowest(9000) == 9000
+    assert augmentation.longest(9000, RATE) >= len(change_speed(noise(9000 / RATE), 90)) == 10000
+    assert SoundAugmentation().longest(9000, RATE) == 9000
+    assert SoundAugmentation(margin_seconds=0.25).longest(9000, RATE) == 13000
 
 
 class Echo:
     """In place of log-mel features: the samples themselves, and the warps that were requested."""
+
+    rate = RATE
 
     def __init__(self):
         self.warps = []
@@ -116,11 +152,11 @@ def test_warps_go_both_ways_in_steps_of_two_percent():
     assert {round(warp, 9) for warp in echo.warps} == {round(0.9 + step / 50, 9) for step in range(11)}
 
 
-def test_ratios_of_the_noise_span_thirty_decibels_from_the_lowest_one():
+def test_ratios_of_the_noise_span_forty_decibels_from_the_lowest_one():
     sound, ratios = sine(0.5), []
     for key in KEYS[:200]:
         added = augmented_features(sound, Echo(), SoundAugmentation(noise_db=5.0), 0, key) - sound
         ratios.append(10 * np.log10(np.square(sound).mean() / np.square(added).mean()))
     assert min(ratios) == pytest.approx(5, abs=1)
-    assert max(ratios) == pytest.approx(35, abs=1)
-    assert np.mean(ratios) == pytest.approx(20, abs=2)
+    assert max(ratios) == pytest.approx(45, abs=1)
+    assert np.mean(ratios) == pytest.approx(25, abs=2)

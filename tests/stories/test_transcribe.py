@@ -19,11 +19,12 @@ from seq2see.cli.app import run as command
 from seq2see.cli.transcribe import _live
 from seq2see.core.errors import UserError
 from seq2see.data.generated import morse
-from seq2see.data.sound_augmentation import SoundAugmentation
+from seq2see.data.sound_augmentation import SPEECH, SoundAugmentation
 from seq2see.decoding.speech_settings import SpeechDecoding
 from seq2see.explorer.routes import describe_run
 from seq2see.explorer.workspace import Workspace
 from seq2see.metrics.speech_errors import error_rates
+from seq2see.recipes.registry import recipe, resolve
 from seq2see.runs.evaluate import evaluate, evaluated_rows
 from seq2see.runs.make_ensemble import make_ensemble
 from seq2see.runs.report import write_report
@@ -91,8 +92,17 @@ def test_a_stopped_run_resumes_to_the_same_bytes(name, tmp_path):
 
 
 def test_augmentation_resumes_to_the_same_bytes_too(tmp_path):
-    augmentation = SoundAugmentation(speed=0.1, noise_db=5.0, time_masks=1)
+    augmentation = SoundAugmentation(speed=0.1, margin_seconds=0.2, noise_db=5.0, time_masks=1)
     stop_and_resume(tiny(augmentation=augmentation), tmp_path)
+
+
+def test_your_own_recordings_are_augmented_unless_the_recipe_says_how_or_that_they_are_not(tmp_path):
+    assert recipe("transcribe").augmentation is None  # generated recordings differ anyway
+    assert resolve("transcribe", [tmp_path], {}).augmentation == SPEECH
+    assert resolve("transcribe", [tmp_path], {"augmentation": None}).augmentation is None
+    assert resolve("transcribe", [tmp_path], {"augmentation.speed": 0.05}).augmentation.speed == 0.05
+    mandarin = recipe("transcribe-mandarin").augmentation
+    assert resolve("transcribe-mandarin", [tmp_path], {}).augmentation == mandarin != SPEECH
 
 
 def test_an_evaluation_has_error_rates_with_intervals(run: RunFolder):

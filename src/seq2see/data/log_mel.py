@@ -12,8 +12,9 @@ which is perceived as ratios, into differences (Davis & Mermelstein 1980).
 
 With this scale white noise of variance σ² has M = σ² in every band on average. The last step subtracts the mean of each
 band over the recording, which removes the microphone's frequency response, and divides by the standard deviation of
-all values. A louder copy of a recording has equal features: ε max M, 60 dB below the loudest band, is relative, and
-hides the difference between a quiet background and digital silence.
+all values. Both are weighted by the loudness of the frames: with equal weights, the features of a word would depend on
+the length of the pause after it. A louder copy of a recording has equal features: ε max M, 60 dB below the loudest
+band, is relative, and hides the difference between a quiet background and digital silence.
 """
 
 from __future__ import annotations
@@ -119,9 +120,14 @@ def vectors_of(frames: int) -> int:
 
 
 def normalize(features: Float[Tensor, "frame band"]) -> Float[Tensor, "frame band"]:
-    """Every band with mean 0, and all values with standard deviation 1; constant features become 0."""
-    centered = features - features.mean(0)
-    return centered / centered.square().mean().sqrt().clamp(min=1e-3)
+    """Every band with weighted mean 0, and all values with weighted variance 1; constant features become 0.
+
+    The weight of a frame is the root of its power: a frame 40 dB below another one has a hundredth of its weight.
+    """
+    weights = features.exp().sum(1).sqrt()
+    weights = weights / weights.sum()
+    centered = features - weights @ features
+    return centered / (weights @ centered.square()).mean().sqrt().clamp(min=1e-3)
 
 
 def mel(frequency: float) -> float:

@@ -48,10 +48,11 @@ class RecordingDataset:
 
     @property
     def lengths(self) -> IntArray:
-        """(recording, 2): the number of frames at the slowest speed of the augmentation, and of tokens with <eos>."""
-        samples = map(int, self.examples.lengths)
-        slowest = map(self.augmentation.slowest, samples) if self.augmentation else samples
-        frames = np.array([self.features.frames(each) for each in slowest], np.int64)
+        """(recording, 2): the largest number of frames after augmentation, and the number of tokens with <eos>."""
+        samples = list(map(int, self.examples.lengths))
+        if self.augmentation:
+            samples = [self.augmentation.longest(each, self.features.rate) for each in samples]
+        frames = np.array(list(map(self.features.frames, samples)), np.int64)
         return np.stack([frames, self.side.lengths], axis=1)
 
     @property

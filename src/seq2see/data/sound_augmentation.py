@@ -20,8 +20,10 @@ from seq2see.data.log_mel import LogMel
 from seq2see.data.recordings import Samples, colored_noise
 from seq2see.data.resampling import resample
 
-NOISE_RANGE_DB = 30.0
+NOISE_RANGE_DB = 40.0
 """The width of the range of signal-to-noise ratios."""
+CUT_SECONDS, CUT_SHARE = 0.04, 0.05
+"""The most that is cut from an end of a recording: in seconds, and as a share of the recording."""
 WARP_STEP = 0.02
 """Warps are multiples of this, so that few filter banks are needed."""
 
@@ -41,17 +43,26 @@ class SoundAugmentation(Settings):
     """The largest relative change of speed, which changes the pitch as well; 0: off."""
     tract: float = Field(0.0, ge=0, le=0.3)
     """The largest relative change of the vocal tract's length, which shifts the formants; 0: off."""
+    margin_seconds: float = Field(0.0, ge=0, le=5)
+    """Silence before and after the recording, each of a random length up to this one; noise is added to it as well."""
     noise_db: float | None = Field(None, ge=-10, le=60)
-    """Noise between white and pink is added, with a signal-to-noise ratio from this value in dB to 30 dB more."""
+    """Noise between white and pink is added, with a signal-to-noise ratio from this value in dB to 40 dB more."""
 
     @property
     def changes_samples(self) -> bool:
         """Whether features must be computed anew, because the samples or the filter bank change."""
-        return bool(self.speed or self.tract) or self.noise_db is not None
+        return bool(self.speed or self.tract or self.margin_seconds) or self.noise_db is not None
 
-    def slowest(self, samples: int) -> int:
-        """The largest number of samples of a recording after a change of speed."""
-        return samples if not self.speed else int(np.ceil(samples * 100 / (100 - round(100 * self.speed)))) + 1
+    def longest(self, samples: int, rate: int) -> int:
+        """The largest number of samples of a recording after a change of speed, with its margins."""
+        slowest = samples if not self.speed else int(np.ceil(samples * 100 / (100 - round(100 * self.speed)))) + 1
+        return slowest + 2 * round(self.margin_seconds * rate)
+
+
+SPEECH = SoundAugmentation(
+    time_masks=2, time_mask_seconds=0.1, frequency_masks=2, speed=0.15, tract=0.15, margin_seconds=0.5, noise_db=5.0
+)
+"""The augmentation of a user's recordings, which have few speakers, microphones and rooms."""
 
 
 def augmented_features(
@@ -60,9 +71,12 @@ def augmented_features(
     """The features of a recording with changed speed, noise and vocal tract; `key` is (epoch, index)."""
     if augmentation.speed:
         samples = change_speed(samples, percent(augmentation.speed, seed, "speed", key))
+    power = float(np.square(samples, dtype=np.float64).mean())
+    if augmentation.margin_seconds:
+        samples = change_margins(samples, augmentation.margin_seconds, log_mel.rate, generator(seed, "margins", *key))
     if augmentation.noise_db is not None:
         snr_db = augmentation.noise_db + NOISE_RANGE_DB * uniform(seed, "snr", *key)
-        samples = add_noise(samples, snr_db, generator(seed, "noise", *key))
+        samples = add_noise(samples, power / 10 ** (snr_db / 10), generator(seed, "noise", *key))
     warp = 1 + augmentation.tract * (2 * uniform(seed, "tract", *key) - 1)
     return log_mel.features(samples, round(warp / WARP_STEP) * WARP_STEP)
 
@@ -78,9 +92,20 @@ def change_speed(samples: Samples, speed: int) -> Samples:
     return resample(samples, Fraction(100, speed))
 
 
-def add_noise(samples: Samples, snr_db: float, rng: np.random.Generator) -> Samples:
-    """The recording with noise between white and pink, at this ratio of the mean powers."""
-    power = float(np.square(samples, dtype=np.float64).mean()) / 10 ** (snr_db / 10)
+def change_margins(samples: Samples, seconds: float, rate: int, rng: np.random.Generator) -> Samples:
+    """The recording with silence of a random length before it, or without its first moments; and so at its end.
+
+    Half of the ends become longer and half become shorter: a recording may be cut close to the first letter.
+    """
+    longest, most = round(seconds * rate), round(min(CUT_SECONDS * rate, CUT_SHARE * len(samples)))
+    added, cut = rng.integers(0, longest, 2, endpoint=True), rng.integers(0, most, 2, endpoint=True)
+    is_longer = rng.random(2) < 0.5
+    start, end = np.where(is_longer, 0, cut)
+    return np.pad(samples[start : len(samples) - end], np.where(is_longer, added, 0))
+
+
+def add_noise(samples: Samples, power: float, rng: np.random.Generator) -> Samples:
+    """The recording with noise between white and pink of this mean power."""
     return samples + (np.sqrt(power) * colored_noise(len(samples), rng.random(), rng)).astype(np.float32)
 
 

@@ -6,7 +6,7 @@ from seq2see.data.catalogue.digit_strings import DigitStrings
 from seq2see.data.catalogue.mandarin_words import MandarinWords
 from seq2see.data.generated.morse import MorseCorpus
 from seq2see.data.generated.tones import ToneCorpus
-from seq2see.data.sound_augmentation import SoundAugmentation
+from seq2see.data.sound_augmentation import SPEECH, SoundAugmentation
 from seq2see.data.tokenizers.tokenizer import Characters
 from seq2see.models.convolutional import DilatedCNNSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
@@ -71,9 +71,7 @@ def transcribe_digits() -> TranscribeRecipe:
         source=Sound(embedding=SoundEmbeddingSettings(channels=16)),
         target=CTCTarget(),
         encoder=DilatedCNNSettings(),
-        augmentation=SoundAugmentation(
-            time_masks=2, time_mask_seconds=0.1, frequency_masks=2, speed=0.15, tract=0.15, noise_db=5.0
-        ),
+        augmentation=SPEECH,
         training=Training(
             steps=1500, learning_rate=3e-3, batch_tokens=4000, evaluate_every=500, schedule=Cosine(warmup=100)
         ),

@@ -31,7 +31,7 @@ from seq2see.data.readers.data_report import DataReport
 from seq2see.data.readers.user_recordings import UserRecordings
 from seq2see.data.recording_dataset import RecordingDataset
 from seq2see.data.recordings import RecordingExamples
-from seq2see.data.sound_augmentation import SoundAugmentation
+from seq2see.data.sound_augmentation import SPEECH, SoundAugmentation
 from seq2see.data.tokenizers.tokenizer import BOS, PAD, train_tokenizer
 from seq2see.decoding.speech_settings import SpeechDecoding
 from seq2see.models.build_speech import build_speech_model
@@ -125,6 +125,11 @@ class Transcribe(GenerativeTask):
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own recordings: a folder, or a list of files and texts."""
         return UserRecordings(paths=paths)
+
+    def with_data(self, recipe: Any, paths: tuple[str, ...]) -> Any:
+        """A recipe with the user's own recordings as its corpus, and the augmentation of speech if it has none."""
+        changes = {"corpus": self.corpus(paths), "augmentation": recipe.augmentation or SPEECH}
+        return recipe.model_copy(update=changes)
 
     def read(self, recipe: Any) -> tuple[Splits, list[DataReport]]:
         """The splits of the corpus, and the data reports of user files."""

@@ -33,8 +33,10 @@ MIN_SPEAKERS = 6
 RECORDING_SHARE = 0.1
 """The share of their recordings that are then held out for validation."""
 
-MAX_PAUSE, MARGIN_SECONDS, FADE_SECONDS = 0.3, (0.1, 0.3), 0.02
-"""The longest pause, the noise before and after the string, and the length of a cross-fade."""
+MAX_PAUSE, FADE_SECONDS = 0.3, 0.02
+"""The longest pause, and the length of a cross-fade, in seconds."""
+MARGIN_SECONDS, TRAIN_MARGIN_SECONDS = (0.1, 0.3), (0.0, 0.3)
+"""The noise before and after a string; in training it may be missing."""
 NOISE_DB, ABOVE_BACKGROUND_DB, LOUDEST_NOISE_DB = (-40.0, -25.0), 3.0, -10.0
 """The level of the noise relative to speech: in this range, at least 3 dB above the recordings' background."""
 PEAKS = (0.1, 0.9)
@@ -62,7 +64,14 @@ class DigitStrings(Settings):
         parts = split_by_speaker(digits, self.test_speakers)
         counts = {"train": self.size, "valid": HELD_OUT, "test": HELD_OUT}
         return {
-            name: join_strings(f"{name} of {','.join(self.corpora)}", parts[name], counts[name], self.max_digits, rate)
+            name: join_strings(
+                f"{name} of {','.join(self.corpora)}",
+                parts[name],
+                counts[name],
+                self.max_digits,
+                rate,
+                TRAIN_MARGIN_SECONDS if name == "train" else MARGIN_SECONDS,
+            )
             for name in counts
         }, [report]
 
@@ -92,7 +101,14 @@ def split_by_speaker(digits: Sequence[SpokenDigit], test_speakers: Sequence[str]
     return splits
 
 
-def join_strings(name: str, digits: Sequence[SpokenDigit], count: int, max_digits: int, rate: int) -> RecordingExamples:
+def join_strings(
+    name: str,
+    digits: Sequence[SpokenDigit],
+    count: int,
+    max_digits: int,
+    rate: int,
+    margins: tuple[float, float] = MARGIN_SECONDS,
+) -> RecordingExamples:
     """`count` strings of 1 to `max_digits` of these recordings, each string by one speaker."""
     by_speaker: dict[str, list[SpokenDigit]] = defaultdict(list)
     for digit in digits:
@@ -101,7 +117,8 @@ def join_strings(name: str, digits: Sequence[SpokenDigit], count: int, max_digit
     plans = []
     for number in range(count):
         rng = generator(SEED, f"digit string {name}", number)
-        plans.append(StringPlan.sample(by_speaker[speakers[rng.integers(len(speakers))]], max_digits, rate, rng))
+        chosen = by_speaker[speakers[rng.integers(len(speakers))]]
+        plans.append(StringPlan.sample(chosen, max_digits, rate, rng, margins))
     return RecordingExamples(
         RenderedSamples.of(
             lambda number: plans[number].render(generator(SEED, f"digit string {name} noise", number)),
@@ -128,16 +145,22 @@ class StringPlan:
     rate: int
 
     @staticmethod
-    def sample(digits: Sequence[SpokenDigit], max_digits: int, rate: int, rng: np.random.Generator) -> StringPlan:
-        """A string of random recordings with random pauses."""
+    def sample(
+        digits: Sequence[SpokenDigit],
+        max_digits: int,
+        rate: int,
+        rng: np.random.Generator,
+        margins: tuple[float, float] = MARGIN_SECONDS,
+    ) -> StringPlan:
+        """A string of random recordings with random pauses, and margins of these lengths in seconds."""
         fade = round(FADE_SECONDS * rate)
         chosen = tuple(digits[index] for index in rng.integers(len(digits), size=rng.integers(1, max_digits + 1)))
-        position, starts = round(rng.uniform(*MARGIN_SECONDS) * rate), []
+        position, starts = round(rng.uniform(*margins) * rate), []
         for digit in chosen:
             starts.append(position)
             position += len(digit.samples) - fade + round(rng.uniform(0, MAX_PAUSE) * rate)
         end = starts[-1] + len(chosen[-1].samples)
-        return StringPlan(chosen, tuple(starts), end + round(rng.uniform(*MARGIN_SECONDS) * rate), rate)
+        return StringPlan(chosen, tuple(starts), end + round(rng.uniform(*margins) * rate), rate)
 
     @property
     def text(self) -> str:
