@@ -14,7 +14,9 @@ ALL = "all"
 
 
 def lab(
-    claim: Annotated[str, typer.Argument(help="A claim by id or name, or all; without one, the claims are listed.")] = "",
+    claim: Annotated[
+        str, typer.Argument(help="A claim by id or name, or all; without one, the claims are listed.")
+    ] = "",
     out: Annotated[Path | None, typer.Option("--out", help="The folder of the results; default: runs/labs.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Measure again, although there is a stored result.")] = False,
     language: Annotated[str, typer.Option("--language", help="en or zh.")] = "en",
