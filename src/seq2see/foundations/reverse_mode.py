@@ -1,7 +1,7 @@
 """Reverse-mode automatic differentiation with a tape (Linnainmaa 1970), which is backpropagation.
 
-The forward pass records every operation: its inputs and the derivative with respect to each. The backward pass reads the
-tape from its end and adds up the derivative of the output with respect to every node. One backward pass gives the
+The forward pass records every operation: its inputs and the derivative with respect to each. The backward pass reads
+the tape from its end and adds up the derivative of the output with respect to every node. One backward pass gives the
 gradient of all inputs; the price is that the tape holds the numbers of all operations.
 """
 

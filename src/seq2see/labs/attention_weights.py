@@ -96,7 +96,8 @@ LABS = {
     "C42": Experiment(
         claim="C42",
         prediction=(
-            "The variance of a dot product is d, so without the division the largest weight tends to 1 and the gradient "
+            "The variance of a dot product is d, so without the division the largest weight tends to 1 and the "
+            "gradient "
             "of the softmax to 0. With it both are the same for every d.",
             "点积的方差是 d。不除的话，最大权重趋于 1，softmax 的梯度趋于 0；除了之后，两者都与 d 无关。",
         ),
@@ -127,7 +128,8 @@ LABS = {
         size={"queries": 200},
         tiny={"queries": 20},
         would_change=(
-            "trained queries and keys, whose entries are neither independent nor of variance 1; a norm of queries and keys",
+            "trained queries and keys, whose entries are neither independent nor of variance 1; a norm of queries "
+            "and keys",
             "训练之后的查询和键：它们的分量既不独立，方差也不是 1；或者对查询和键做归一化",
         ),
         axes=Axes(

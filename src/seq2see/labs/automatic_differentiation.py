@@ -70,9 +70,11 @@ LABS = {
     "C05": Experiment(
         claim="C05",
         prediction=(
-            "The tape stores every node, exponent 1. Dual numbers store the current value only, exponent 0: for forward "
+            "The tape stores every node, exponent 1. Dual numbers store the current value only, exponent 0: for "
+            "forward "
             "mode the claim about memory is wrong. The claim about work is right.",
-            "反向模式的记录带保存每个节点，指数为 1。对偶数只保存当前值，指数为 0：关于正向模式内存的说法是错的，关于计算量的说法是对的。",
+            "反向模式的记录带保存每个节点，指数为 1。对偶数只保存当前值，指数为 0：关于正向模式内存的说法是错的，"
+            "关于计算量的说法是对的。",
         ),
         expected=Verdict.DOES_NOT_HOLD,
         decisive=(

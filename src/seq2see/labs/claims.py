@@ -127,39 +127,160 @@ EXPERIMENTS: dict[str, str] = {
     "C06": "initial_weights",
     "C07": "initial_weights",
     "C08": "exploding_gradients",
+    "C10": "zipf",
     "C12": "perplexity_as_loss",
     "C13": "perplexity_as_loss",
     "C16": "gradients_over_time",
     "C17": "gradients_over_time",
     "C18": "gates",
     "C19": "gates",
+    "C23": "bidirectional_decoder",
+    "C24": "copying",
+    "C25": "copying",
+    "C26": "copying",
     "C29": "masks_and_padding",
+    "C30": "copying",
+    "C31": "copying",
+    "C32": "copying",
     "C33": "variants_of_bleu",
     "C34": "brevity_penalty",
     "C35": "parameters_and_operations",
     "C36": "speed",
+    "C37": "copying",
+    "C38": "attention_in_a_trained_gpt",
     "C39": "cues",
     "C40": "widths_of_attention",
     "C41": "attention_weights",
     "C42": "attention_weights",
+    "C43": "attention_in_a_trained_gpt",
     "C44": "attention_weights",
     "C45": "masks_and_padding",
     "C46": "masks_and_padding",
+    "C47": "attention_in_a_trained_gpt",
+    "C48": "attention_in_a_trained_gpt",
     "C50": "identities_of_heads",
     "C51": "identities_of_heads",
     "C52": "order_of_tokens",
     "C53": "order_of_tokens",
     "C54": "position_vectors",
+    "C56": "embeddings_of_a_trained_gpt",
+    "C58": "embeddings_of_a_trained_gpt",
+    "C61": "attention_in_a_trained_gpt",
     "C63": "norms_as_transposes",
+    "C64": "blocks_of_a_transformer",
+    "C65": "blocks_of_a_transformer",
+    "C66": "blocks_of_a_transformer",
     "C67": "receptive_field",
     "C68": "parameters_and_operations",
+    "C70": "amount_of_data",
     "C71": "receptive_field",
     "C72": "order_of_tokens",
     "C78": "speed",
+    "C81": "blocks_of_a_transformer",
 }
 """The module of each experiment."""
 
-UNTESTED: dict[str, tuple[str, str]] = {}
+UNTESTED: dict[str, tuple[str, str]] = {
+    "C09": (
+        "No experiment yet: it needs one text and equal models for words, characters and BPE. That characters are at most "
+        "26 is wrong for any text with punctuation or Chinese.",
+        "还没有实验：需要同一文本和相同的模型，分别用单词、字符和 BPE。“最多 26 个字符”对带标点的文本和中文都不成立。",
+    ),
+    "C11": (
+        "No experiment here: n-gram models of each order on a real text are measured on the page about n-gram models.",
+        "这里没有实验：各阶 n 元模型在真实文本上的结果见 n 元模型那一页。",
+    ),
+    "C14": (
+        "No experiment here: windows, one step and many steps ahead are measured on the page about series.",
+        "这里没有实验：窗口模型向前一步和多步的误差见时间序列那一页。",
+    ),
+    "C15": (
+        "No experiment of its own: C32 and C37 measure accuracy at lengths that did not occur in training.",
+        "没有单独的实验：C32 和 C37 测了训练中没有出现过的长度。",
+    ),
+    "C20": (
+        "No experiment yet: it needs trained gates that are forced open one at a time, for several distances.",
+        "还没有实验：需要在训练好的门上逐个强制打开，并比较不同的距离。",
+    ),
+    "C21": (
+        "No experiment yet: both encoders need equal numbers of weights and a translation task.",
+        "还没有实验：两种编码器参数量要相同，并在翻译任务上比较。",
+    ),
+    "C22": (
+        "Not testable by a program: it is about how often papers use it. The first attention model had a bidirectional "
+        "encoder (Bahdanau et al. 2015).",
+        "程序无法检验：这是关于论文中用得多不多。第一个注意力模型的编码器就是双向的（Bahdanau 等 2015）。",
+    ),
+    "C27": (
+        "No experiment yet: it needs real translations with several tokenizers.",
+        "还没有实验：需要真实的翻译数据和几种分词方式。",
+    ),
+    "C28": (
+        "Not testable as it stands: batches of unequal lengths are padded or packed with and without these tokens.",
+        "照原样无法检验：无论有没有这些词元，长短不一的批次都要填充或打包。",
+    ),
+    "C49": (
+        "Not testable as it stands: “unclear” has no measure. C48 measures how different heads are.",
+        "照原样无法检验：“不明显”没有度量。C48 测的是各个头有多不同。",
+    ),
+    "C55": (
+        "No experiment of its own: C37 measures attention at twice the length of training.",
+        "没有单独的实验：C37 测了两倍训练长度时的注意力。",
+    ),
+    "C57": (
+        "No experiment yet: it needs a translation with a shared vocabulary, tied in none, two and three places.",
+        "还没有实验：需要共用词表的翻译任务，分别在零处、两处、三处共用。",
+    ),
+    "C59": (
+        "Not testable as it stands: a position in the sentence and a position in space are different claims. A word has "
+        "one row, whatever its position in the sentence.",
+        "照原样无法检验：“句子里的位置”和“空间里的位置”是两个论断。同一个词无论在句中何处都只有一行。",
+    ),
+    "C60": (
+        "No experiment yet: it needs embeddings of a large text and a list of analogies; two examples are no evidence.",
+        "还没有实验：需要大量文本训练的词向量和一份类比表；两个例子不算证据。",
+    ),
+    "C62": (
+        "No experiment yet: texts of controlled lengths are needed. C66 compares the norms on short sentences.",
+        "还没有实验：需要控制长度的文本。C66 在短句上比较了几种归一化。",
+    ),
+    "C69": (
+        "No experiment here: measured on Multi30k, on the page about translation.",
+        "这里没有实验：Multi30k 上的结果见翻译那一页。",
+    ),
+    "C73": (
+        "No experiment here: pooling is measured on the page about images.",
+        "这里没有实验：不同池化方式的结果见图像那一页。",
+    ),
+    "C74": (
+        "No experiment here: other image sizes are measured on the page about images.",
+        "这里没有实验：不同图片大小的结果见图像那一页。",
+    ),
+    "C75": (
+        "No experiment here: a hybrid is measured on the page about images.",
+        "这里没有实验：混合模型的结果见图像那一页。",
+    ),
+    "C76": (
+        "No experiment yet: parameters and images per second have to be compared at equal accuracy.",
+        "还没有实验：需要在准确率相同的前提下比较参数量和速度。",
+    ),
+    "C77": (
+        "No experiment yet: both models need several amounts of data with equal training.",
+        "还没有实验：两种模型要在多种数据量上、用同样的训练来比较。",
+    ),
+    "C79": (
+        "No experiment of its own: C71 measures which positions one layer covers.",
+        "没有单独的实验：C71 测了一层能覆盖哪些位置。",
+    ),
+    "C80": (
+        "No experiment yet: it needs adapters of a trained model.",
+        "还没有实验：需要在训练好的模型上加适配器。",
+    ),
+    "C82": (
+        "Not testable here: it is about human vision.",
+        "这里无法检验：这是关于人的视觉。",
+    ),
+}
 """Why a claim has no experiment."""
 
 

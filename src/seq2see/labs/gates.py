@@ -79,7 +79,8 @@ LABS = {
     "C18": Experiment(
         claim="C18",
         prediction=(
-            "With gates of exactly 1 the first state is copied without any change. With 0.99, which is near 1, a factor "
+            "With gates of exactly 1 the first state is copied without any change. With 0.99, which is near 1, a "
+            "factor "
             "of about 0.99 is lost in every step, so little is left after 1,000 steps.",
             "门恰好为 1 时，初始状态被原样复制。门为 0.99（“接近于 1”）时，每步乘上大约 0.99，1000 步之后所剩无几。",
         ),
@@ -105,7 +106,8 @@ LABS = {
     "C19": Experiment(
         claim="C19",
         prediction=(
-            "The candidate is exactly that of a vanilla RNN or of an MLP. But an existing state is not reset by the reset "
+            "The candidate is exactly that of a vanilla RNN or of an MLP. But an existing state is not reset by the "
+            "reset "
             "gate alone: the update gate copies a part of it.",
             "候选状态确实分别等于普通 RNN 和 MLP。但仅靠重置门并不能清除已有状态：更新门还会复制它的一部分。",
         ),

@@ -50,9 +50,11 @@ LABS = {
     "C50": Experiment(
         claim="C50",
         prediction=(
-            "It is block matrix multiplication: [head₁ ... headₕ] W_O is the sum of headᵢ times its rows of W_O. The two "
+            "It is block matrix multiplication: [head₁ ... headₕ] W_O is the sum of headᵢ times its rows of W_O. The "
+            "two "
             "factors have fewer weights than a W_V of width × width for each head.",
-            "这是分块矩阵乘法：[head₁ … headₕ] W_O 等于各 headᵢ 乘以 W_O 中对应部分之和。分解之后的参数比每个头一个方阵 W_V 少。",
+            "这是分块矩阵乘法：[head₁ … headₕ] W_O 等于各 headᵢ 乘以 W_O 中对应部分之和。"
+            "分解之后的参数比每个头一个方阵 W_V 少。",
         ),
         expected=Verdict.HOLDS,
         decisive=(

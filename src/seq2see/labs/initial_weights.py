@@ -109,9 +109,11 @@ LABS = {
     "C07": Experiment(
         claim="C07",
         prediction=(
-            "Tanh with Xavier and ReLU with He are stable. Sigmoid with Xavier is not: its derivative is at most 1/4, so "
+            "Tanh with Xavier and ReLU with He are stable. Sigmoid with Xavier is not: its derivative is at most "
+            "1/4, so "
             "gradients shrink by at least that factor in each layer.",
-            "tanh 配 Xavier、ReLU 配 He 是稳定的；sigmoid 配 Xavier 不行：它的导数最大只有 1/4，梯度每过一层至少缩小到四分之一。",
+            "tanh 配 Xavier、ReLU 配 He 是稳定的；sigmoid 配 Xavier 不行：它的导数最大只有 1/4，"
+            "梯度每过一层至少缩小到四分之一。",
         ),
         expected=Verdict.DOES_NOT_HOLD,
         decisive=tuple(

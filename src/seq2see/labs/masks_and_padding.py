@@ -80,7 +80,8 @@ LABS = {
         prediction=(
             "Without a mask, one position of padding changes the outputs by more than 1 %; with the mask only rounding "
             "is left. A causal decoder does not depend on padding after the text even without a padding mask.",
-            "不加掩码时，一个填充就使输出改变 1 % 以上；加掩码后只剩舍入误差。因果解码器即使没有填充掩码，也看不到后面的填充。",
+            "不加掩码时，一个填充就使输出改变 1 % 以上；加掩码后只剩舍入误差。因果解码器即使没有填充掩码，"
+            "也看不到后面的填充。",
         ),
         expected=Verdict.HOLDS,
         decisive=(

@@ -38,7 +38,8 @@ LABS = {
     "C63": Experiment(
         claim="C63",
         prediction=(
-            "In training both are the same formula. In evaluation they differ, because batch norm uses running averages.",
+            "In training both are the same formula. In evaluation they differ, because batch norm uses running "
+            "averages.",
             "训练时两者是同一个公式；评测时不同，因为批归一化用的是滑动平均。",
         ),
         expected=Verdict.HOLDS,

@@ -96,7 +96,8 @@ LABS = {
     "C53": Experiment(
         claim="C53",
         prediction=(
-            "Attention does not shuffle anything: the output at a position belongs to the input at that position, and a "
+            "Attention does not shuffle anything: the output at a position belongs to the input at that position, "
+            "and a "
             "shuffled input gives the outputs in exactly the same new order.",
             "注意力不打乱任何东西：每个位置的输出属于该位置的输入；输入换成什么次序，输出就是什么次序。",
         ),
@@ -115,7 +116,8 @@ LABS = {
     "C72": Experiment(
         claim="C72",
         prediction=(
-            "Without position encoding, the mean output of attention does not depend on the order of its input, that of a "
+            "Without position encoding, the mean output of attention does not depend on the order of its input, that "
+            "of a "
             "stack of convolutions does.",
             "没有位置编码时，注意力输出的均值与输入的次序无关；卷积输出的均值则有关。",
         ),

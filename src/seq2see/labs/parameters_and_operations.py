@@ -11,6 +11,7 @@ size of f. If only the weights are computed from x, and the values vary, attenti
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +23,14 @@ from seq2see.labs.verdicts import AtLeast, AtMost, Verdict
 from seq2see.layers.attention import SelfAttention, attention_weights
 from seq2see.layers.gru_lstm import GRUCell, LSTMCell
 from seq2see.layers.masks import full_mask
-from seq2see.layers.recurrent_cells import CellState, RNNCell
+from seq2see.layers.recurrent_cells import CellState, RecurrentCell, RNNCell
 
 LENGTHS = (16, 64, 256, 1024)
+
+
+def unroll(cell: RecurrentCell, state: CellState, vectors: Tensor) -> Tensor:
+    """The hidden states of a recurrent layer."""
+    return cell.unroll_eagerly(vectors, state)[0]
 
 
 def layers(width: int) -> dict[str, tuple[nn.Module, Callable[[Tensor], object]]]:
@@ -40,7 +46,7 @@ def layers(width: int) -> dict[str, tuple[nn.Module, Callable[[Tensor], object]]
         ("LSTM", LSTMCell(width, width)),
     ):
         state = CellState(torch.zeros(1, width), torch.zeros(1, width))
-        table[name] = (cell, lambda vectors, cell=cell, state=state: cell.unroll_eagerly(vectors, state))
+        table[name] = (cell, partial(unroll, cell, state))
     return table
 
 
@@ -60,7 +66,7 @@ def measure_counts(seed: int, max_length: int) -> Measurement:
     for name, (layer, run) in layers(width).items():
         weights[name] = sum(weight.numel() for weight in layer.parameters())
         counts[name] = [operations(run, length, width) for length in lengths]
-    values = {}
+    values: dict[str, float] = {}
     for name in ("RNN", "GRU", "LSTM", "CNN"):
         ratios = [other / own for other, own in zip(counts[name], counts["attention"], strict=True)]
         values |= {f"weights {name}": weights[name] / weights["attention"], f"operations {name}": min(ratios)}
@@ -105,7 +111,8 @@ LABS = {
     "C35": Experiment(
         claim="C35",
         prediction=(
-            "Attention has 4d² weights: more than an RNN (2d²) and a convolution of width 3 (3d²), fewer than a GRU (6d²) "
+            "Attention has 4d² weights: more than an RNN (2d²) and a convolution of width 3 (3d²), fewer than a GRU "
+            "(6d²) "
             "and an LSTM (8d²). Its operations grow with n², so in long texts it needs most of all.",
             "注意力有 4d² 个参数：比普通 RNN（2d²）和宽度为 3 的卷积（3d²）多，比 GRU（6d²）和 LSTM（8d²）少。"
             "它的计算量随 n² 增长，文本长时最大。",
@@ -141,7 +148,8 @@ LABS = {
     "C68": Experiment(
         claim="C68",
         prediction=(
-            "Neither is linear: the weights of attention are a softmax of products of its inputs, and an RNN has a tanh. "
+            "Neither is linear: the weights of attention are a softmax of products of its inputs, and an RNN has a "
+            "tanh. "
             "With constant weights attention is linear in its values.",
             "两者都不是线性的：注意力的权重是输入乘积的 softmax，RNN 里有 tanh。若把权重固定，注意力对值是线性的。",
         ),

@@ -1,8 +1,8 @@
 """C54: is the sinusoidal encoding of each position different from all others?
 
-The distance of two encodings depends on the distance k of their positions alone: ‖P(t + k) − P(t)‖² = Σ 2 (1 − cos ωᵢ k)
-over all frequencies. So the distances to position 0 contain every distance there is. They are computed from the table of
-this package, for the widths of the case.
+The distance of two encodings depends on the distance k of their positions alone: ‖P(t + k) − P(t)‖² = Σ 2 (1 − cos ωᵢ
+k) over all frequencies. So the distances to position 0 contain every distance there is. They are computed from the
+table of this package, for the widths of the case.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ LABS = {
         prediction=(
             "From width 16 on, the slow frequencies do not repeat within 100,000 positions. With width 2 there is one "
             "frequency, and position 710 is almost that of 0: 710 is nearly 113 · 2π.",
-            "宽度从 16 起，低频分量在十万个位置之内不会重复。宽度为 2 时只有一个频率，位置 710 几乎与 0 相同：710 约等于 113 · 2π。",
+            "宽度从 16 起，低频分量在十万个位置之内不会重复。宽度为 2 时只有一个频率，位置 710 几乎与 0 相同：710 "
+            "约等于 113 · 2π。",
         ),
         expected=Verdict.HOLDS,
         decisive=(

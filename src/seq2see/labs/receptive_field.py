@@ -67,7 +67,10 @@ def measure_mixing(seed: int, length: int, width: int) -> Measurement:
     seed_torch(seed, "layers")
     vectors = torch.randn(1, length, width, generator=torch.Generator().manual_seed(derive_seed(seed, "vectors")))
     attention, feed_forward = SelfAttention(width, 2), FeedForward(width, 4 * width)
-    parts = {"attention": lambda inputs: attention(inputs, full_mask()), "feed-forward": feed_forward}
+    parts: dict[str, Callable[[Tensor], Tensor]] = {
+        "attention": lambda inputs: attention(inputs, full_mask()),
+        "feed-forward": feed_forward,
+    }
     return Measurement(
         {f"{name} {kind}": value for name, part in parts.items() for kind, value in influence(part, vectors).items()}
     )
@@ -84,7 +87,8 @@ LABS = {
     "C67": Experiment(
         claim="C67",
         prediction=(
-            "The feed-forward layer has no derivative by other positions, attention has. Attention also mixes features, "
+            "The feed-forward layer has no derivative by other positions, attention has. Attention also mixes "
+            "features, "
             "through its value and output matrices.",
             "前馈层对其他位置的导数为零，注意力则不为零。注意力通过值矩阵和输出矩阵也会混合特征。",
         ),

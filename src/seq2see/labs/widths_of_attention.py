@@ -21,7 +21,7 @@ def works(attention: type[MemoryAttention], query_width: int, key_width: int) ->
     """1 if the attention computes a finite score for each of 3 queries and 5 keys, else 0."""
     memory = Sequences(torch.randn(2, 5, key_width), torch.tensor([5, 5]))
     try:
-        layer = attention(query_width, key_width)  # type: ignore[call-arg]
+        layer = attention(query_width, key_width)
     except UserError:
         return 0.0
     scores = layer.score(torch.randn(2, 3, query_width), layer.project_keys(memory))
