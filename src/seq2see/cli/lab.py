@@ -21,7 +21,7 @@ def lab(
     again: Annotated[bool, typer.Option("--again", help="Measure again, although there is a stored result.")] = False,
     language: Annotated[str, typer.Option("--language", help="en or zh.")] = "en",
 ) -> None:
-    """Test a claim of the course notes: prediction, interval, verdict, and a picture."""
+    """Test a claim of the course notes: prediction, interval, verdict, and a plot."""
     from seq2see.core.errors import unknown_name
     from seq2see.labs.claims import CLAIMS, EXPERIMENTS, find_claim
     from seq2see.labs.results import RESULTS, claim_lines, untested_line
@@ -70,13 +70,13 @@ def _show(claim: Claim, folder: Path, again: bool, language: int) -> None:
     from seq2see.core.files import write_json
     from seq2see.data.progress import progress_bar
     from seq2see.labs.experiment import run_experiment
-    from seq2see.labs.picture import draw_result
     from seq2see.labs.registry import experiment_of
+    from seq2see.labs.result_plot import draw_result
     from seq2see.labs.results import read_result, result_file, result_lines
 
     experiment = experiment_of(claim)
     labels = (
-        ("prediction, written before the run", "what would change the verdict", "picture", "stored result"),
+        ("prediction, written before the run", "what would change the verdict", "plot", "stored result"),
         ("运行前写下的预测", "什么会改变结论", "图片", "已存结果"),
     )[language]
     print(f"{labels[0]}: {experiment.prediction[language]}", flush=True)
@@ -90,7 +90,7 @@ def _show(claim: Claim, folder: Path, again: bool, language: int) -> None:
         write_json(path, result)
     print("\n".join(result_lines(result, language)))
     print(f"{labels[1]}: {experiment.would_change[language]}")
-    picture = path.with_suffix(".png")
-    if not picture.exists() or picture.stat().st_mtime < path.stat().st_mtime:
-        draw_result(claim, result, experiment.axes, picture)
-    print(f"{labels[2]}: {picture}")
+    plot = path.with_suffix(".png")
+    if not plot.exists() or plot.stat().st_mtime < path.stat().st_mtime:
+        draw_result(claim, result, experiment.axes, plot)
+    print(f"{labels[2]}: {plot}")

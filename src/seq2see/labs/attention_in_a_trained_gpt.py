@@ -205,7 +205,7 @@ LABS = {
             "Heads attend to different tokens. On such short sentences four heads are better than one by little.",
             "各个头关注的词元不同；在这样短的句子上，四个头只比一个头好一点。",
         ),
-        expected=Verdict.CANNOT_TELL,
+        expected=Verdict.UNDECIDED,
         decisive=(
             Effect("gain", ("loss of one head minus four heads", "损失之差：一个头减四个头"), 0.02),
             Effect(

@@ -1,6 +1,6 @@
 """The claims of the course notes, in their order and in their words.
 
-`EXPERIMENTS` names the file of each experiment. A claim without one has a line in `UNTESTED` that says why.
+`EXPERIMENTS` names the file of each experiment. A claim without one has a line in `UNTESTED` with the reason.
 """
 
 from __future__ import annotations

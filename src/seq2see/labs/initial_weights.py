@@ -4,7 +4,7 @@ C06 trains an MLP on labels that no linear model can predict: the sign of x‚ÇÅ ¬
 same steps and the same learning rate; only the first weights differ. For comparison, softmax regression on linearly
 separable labels starts from zeros and from Xavier's weights as well.
 
-C07 measures the size of activations and gradients in a network of 20 layers. The claim says that it stays about the
+C07 measures the size of activations and gradients in a network of 20 layers. By the claim it stays about the
 same: the last layer and the first one differ by less than a factor of 10, for each pair of the notes.
 """
 

@@ -92,7 +92,7 @@ LABS = {
             "learning rate of its own the result is slightly worse: steps are too large at first or too small later.",
             "困惑度的最小点相同，但梯度多了困惑度这个因子。即使学习率单独调过，结果也略差：要么开头步子太大，要么后面太小。",
         ),
-        expected=Verdict.CANNOT_TELL,
+        expected=Verdict.UNDECIDED,
         decisive=(
             Equivalence(
                 "difference",

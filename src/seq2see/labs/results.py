@@ -1,4 +1,4 @@
-"""Results of experiments as JSON files, one for each claim, and the pages that describe them in words."""
+"""Results of experiments as JSON files, one for each claim, and their descriptions in words."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def train(
     return model
 
 
-def loss_curve(
+def losses_by_step(
     build: Callable[[], LanguageModel], seed: int, steps: int, sentences: int = MAX_SENTENCES, points: int = 6
 ) -> tuple[list[int], list[float]]:
     """The validation losses at some steps of a training; their minimum is the loss with early stopping."""

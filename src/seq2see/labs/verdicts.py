@@ -2,7 +2,7 @@
 
 A claim is about one or more quantities. Each has a threshold that is fixed before the run, the smallest effect that
 matters. If the whole interval is on the side that the claim predicts, the claim holds; if it is wholly on the other
-side, it does not hold; if the threshold is inside the interval, this experiment cannot tell at its size. So a small
+side, it does not hold; if the threshold is inside the interval, the verdict is open at this size. So a small
 experiment does not refute a claim merely because its interval contains zero.
 
 A claim about exact arithmetic has no interval. It is checked in many cases, and the worst case is compared with a
@@ -29,18 +29,18 @@ class Verdict(StrEnum):
 
     HOLDS = "holds"
     DOES_NOT_HOLD = "does not hold"
-    CANNOT_TELL = "cannot tell at this size"
+    UNDECIDED = "undecided at this size"
 
 
 CHINESE_VERDICTS = {
     Verdict.HOLDS: "成立",
     Verdict.DOES_NOT_HOLD: "不成立",
-    Verdict.CANNOT_TELL: "这个规模下无法判断",
+    Verdict.UNDECIDED: "这个规模下无法判断",
 }
 
 
 @dataclass(frozen=True)
-class Interval:
+class Estimate:
     """An estimate and the interval around it; a worst case has no width."""
 
     estimate: float
@@ -48,28 +48,28 @@ class Interval:
     high: float
 
 
-def mean_interval(values: Sequence[float], confidence: float) -> Interval:
+def mean_interval(values: Sequence[float], confidence: float) -> Estimate:
     """The mean of independent values with Student's interval: mean ± t · s / √n (Student 1908).
 
     Paired seeds become independent values by taking the difference of each pair first.
     """
     count = len(values)
     if not all(map(math.isfinite, values)):
-        return Interval(math.nan, -math.inf, math.inf)
+        return Estimate(math.nan, -math.inf, math.inf)
     mean = math.fsum(values) / count
     if count < 2:
-        return Interval(mean, -math.inf, math.inf)
+        return Estimate(mean, -math.inf, math.inf)
     variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
     margin = student_quantile((1 + confidence) / 2, count - 1) * math.sqrt(variance / count)
-    return Interval(mean, mean - margin, mean + margin)
+    return Estimate(mean, mean - margin, mean + margin)
 
 
-def share_interval(successes: float, trials: int, confidence: float) -> Interval:
+def share_interval(successes: float, trials: int, confidence: float) -> Estimate:
     """The share of successes with Wilson's interval, which has a width even if all trials succeed (Wilson 1927)."""
     share, z = successes / trials, normal_quantile((1 + confidence) / 2)
     center = (share + z * z / (2 * trials)) / (1 + z * z / trials)
     margin = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials)) / (1 + z * z / trials)
-    return Interval(share, max(0.0, center - margin), min(1.0, center + margin))
+    return Estimate(share, max(0.0, center - margin), min(1.0, center + margin))
 
 
 def student_quantile(probability: float, degrees: int) -> float:
@@ -128,10 +128,10 @@ class Quantity(Protocol):
     def rule(self) -> Text:
         """What the claim predicts of the quantity, in both languages."""
 
-    def interval(self, values: Sequence[float], confidence: float) -> Interval:
+    def interval(self, values: Sequence[float], confidence: float) -> Estimate:
         """The estimate and its interval."""
 
-    def verdict(self, interval: Interval) -> Verdict:
+    def verdict(self, interval: Estimate) -> Verdict:
         """The verdict on this quantity alone."""
 
 
@@ -139,7 +139,7 @@ def _compare(low: float, high: float, threshold: float) -> Verdict:
     """A claim that predicts a value above the threshold."""
     if low > threshold:
         return Verdict.HOLDS
-    return Verdict.DOES_NOT_HOLD if high < threshold else Verdict.CANNOT_TELL
+    return Verdict.DOES_NOT_HOLD if high < threshold else Verdict.UNDECIDED
 
 
 @dataclass(frozen=True)
@@ -155,11 +155,11 @@ class Effect:
         """The mean is above the threshold."""
         return f"> {self.threshold:g}", f"> {self.threshold:g}"
 
-    def interval(self, values: Sequence[float], confidence: float) -> Interval:
+    def interval(self, values: Sequence[float], confidence: float) -> Estimate:
         """The mean with Student's interval."""
         return mean_interval(values, confidence)
 
-    def verdict(self, interval: Interval) -> Verdict:
+    def verdict(self, interval: Estimate) -> Verdict:
         """Compare the whole interval with the threshold."""
         return _compare(interval.low, interval.high, self.threshold)
 
@@ -173,19 +173,19 @@ class Equivalence(Effect):
         """The absolute mean is below the threshold."""
         return f"within ± {self.threshold:g}", f"在 ± {self.threshold:g} 以内"
 
-    def verdict(self, interval: Interval) -> Verdict:
+    def verdict(self, interval: Estimate) -> Verdict:
         """The interval is inside the range, outside of it, or across its border."""
         if -self.threshold < interval.low and interval.high < self.threshold:
             return Verdict.HOLDS
         outside = interval.low > self.threshold or interval.high < -self.threshold
-        return Verdict.DOES_NOT_HOLD if outside else Verdict.CANNOT_TELL
+        return Verdict.DOES_NOT_HOLD if outside else Verdict.UNDECIDED
 
 
 @dataclass(frozen=True)
 class Share(Effect):
     """The share of seeds with an event (values 0 and 1) that the claim predicts to be above the threshold."""
 
-    def interval(self, values: Sequence[float], confidence: float) -> Interval:
+    def interval(self, values: Sequence[float], confidence: float) -> Estimate:
         """The share with Wilson's interval."""
         return share_interval(sum(values), len(values), confidence)
 
@@ -203,12 +203,12 @@ class AtMost:
         """The largest value is at most the bound."""
         return f"always ≤ {self.threshold:g}", f"总是 ≤ {self.threshold:g}"
 
-    def interval(self, values: Sequence[float], confidence: float) -> Interval:
+    def interval(self, values: Sequence[float], confidence: float) -> Estimate:
         """The largest value of all cases."""
         worst = max(values, key=lambda value: math.inf if math.isnan(value) else value)
-        return Interval(worst, worst, worst)
+        return Estimate(worst, worst, worst)
 
-    def verdict(self, interval: Interval) -> Verdict:
+    def verdict(self, interval: Estimate) -> Verdict:
         """One larger value, or one that is not a number, refutes the claim."""
         return Verdict.HOLDS if interval.estimate <= self.threshold else Verdict.DOES_NOT_HOLD
 
@@ -222,12 +222,12 @@ class AtLeast(AtMost):
         """The smallest value is at least the bound."""
         return f"always ≥ {self.threshold:g}", f"总是 ≥ {self.threshold:g}"
 
-    def interval(self, values: Sequence[float], confidence: float) -> Interval:
+    def interval(self, values: Sequence[float], confidence: float) -> Estimate:
         """The smallest value of all cases."""
         worst = min(values, key=lambda value: -math.inf if math.isnan(value) else value)
-        return Interval(worst, worst, worst)
+        return Estimate(worst, worst, worst)
 
-    def verdict(self, interval: Interval) -> Verdict:
+    def verdict(self, interval: Estimate) -> Verdict:
         """One smaller value refutes the claim."""
         return Verdict.HOLDS if interval.estimate >= self.threshold else Verdict.DOES_NOT_HOLD
 
@@ -241,4 +241,4 @@ def combine(verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict on a claim with several quantities: all must be as it predicts, and one that is not refutes it."""
     if Verdict.DOES_NOT_HOLD in verdicts:
         return Verdict.DOES_NOT_HOLD
-    return Verdict.CANNOT_TELL if Verdict.CANNOT_TELL in verdicts else Verdict.HOLDS
+    return Verdict.UNDECIDED if Verdict.UNDECIDED in verdicts else Verdict.HOLDS

@@ -41,9 +41,12 @@ def measure(seed: int, topics: int) -> Measurement:
     words = [word for index in sorted(chosen) for word in re.findall(r"[a-z]+", texts[index].lower())]
     counts = frequencies(words)
     pairs = frequencies([f"{first} {second}" for first, second in pairwise(words)])
-    slopes = [zipf_slope(each, [1] * len(each)) for each in (counts, pairs)]
     return Measurement(
-        {"words": slopes[0] + 1, "fit": fit_quality(counts), "pairs": slopes[1] + 1},
+        {
+            "words": zipf_slope(counts, [1] * len(counts)) + 1,
+            "fit": fit_quality(counts),
+            "pairs": zipf_slope(pairs, [1] * len(pairs)) + 1,
+        },
         {"words": (SHOWN, [float(counts[min(rank, len(counts)) - 1]) for rank in SHOWN])},
     )
 

@@ -1,4 +1,4 @@
-"""The picture of a result: the measured lines, and the interval of each quantity with its threshold."""
+"""The plot of a result: the measured lines, and the interval of each quantity with its threshold."""
 
 from __future__ import annotations
 
