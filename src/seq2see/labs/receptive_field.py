@@ -33,9 +33,11 @@ def covered(function: Callable[[Tensor], Tensor], vectors: Tensor) -> float:
 def measure_coverage(seed: int, length: int, width: int) -> Measurement:
     """The share of positions that one layer, and a stack of ten, covers."""
     seed_torch(seed, "layers")
-    vectors = torch.randn(1, length, width, generator=torch.Generator().manual_seed(derive_seed(seed, "vectors")))
-    attention = SelfAttention(width, 2)
-    blocks, lengths = [ConvolutionBlock(width, 3) for _ in range(length // 2)], torch.tensor([length])
+    rng = torch.Generator().manual_seed(derive_seed(seed, "vectors"))
+    vectors = torch.randn(1, length, width, generator=rng).double()
+    attention, lengths = SelfAttention(width, 2).double(), torch.tensor([length])
+    # In single precision, the gradient through fifty layers underflows to zero at the border of the receptive field.
+    blocks = [ConvolutionBlock(width, 3).double() for _ in range(length // 2)]
 
     def convolve(depth: int) -> Callable[[Tensor], Tensor]:
         def run(inputs: Tensor) -> Tensor:
