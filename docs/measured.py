@@ -10,6 +10,7 @@ A page marks a block with two comments, and `generate.py` writes the text betwee
     <!-- image: multi30k/lengths -->    a plot of a table, drawn by `seq2see.inspection`
     <!-- results: pocket -->            the table of the pocket recipes
     <!-- difference: encoder-to-gpt --> the difference of two parts of the source (`differences.py`)
+    <!-- lab: verdicts -->             the verdicts on the claims of the course notes (`experiments.py`)
 
 each ended by `<!-- end of table -->`, `<!-- end of measured -->` and so on. A table has `rows` (dictionaries) and
 `columns` (key, title, digits after the point, whether a sign is shown); without columns, every key with plain values
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from differences import difference_block
+from experiments import BLOCKS_OF_CLAIMS
 from languages import Translate
 
 ROOT = Path(__file__).parents[1]
@@ -37,7 +39,7 @@ IMAGES = {
 }
 """The image file of each table that is plotted."""
 MARKER = re.compile(
-    r"(<!-- (table|measured|examples|signatures|image|results|difference): ([\w/-]+) -->\n).*?(<!-- end of \2 -->)",
+    r"(<!-- (table|measured|examples|signatures|image|results|difference|lab): ([\w/-]+) -->\n).*?(<!-- end of \2 -->)",
     re.DOTALL,
 )
 Tree = dict[str, Any]
@@ -219,6 +221,12 @@ def fingerprint(table: Tree) -> str:
     return hashlib.sha256(json.dumps(table["rows"], sort_keys=True).encode()).hexdigest()
 
 
+def lab_block(translate: Translate, name: str) -> str:
+    """A block on the claims of the course notes."""
+    results = ROOT / "benchmarks" / "results" / "labs"
+    return BLOCKS_OF_CLAIMS[name](translate, results) if results.is_dir() else translate("Not measured yet.")
+
+
 def _stored_fingerprint(path: Path) -> str | None:
     from PIL import Image
 
@@ -234,4 +242,5 @@ BLOCKS: dict[str, Callable[[Translate, str], str]] = {
     "image": image_block,
     "results": pocket_table,
     "difference": difference_block,
+    "lab": lab_block,
 }

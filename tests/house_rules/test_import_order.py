@@ -15,15 +15,15 @@ sys.path.append(str(ROOT / "benchmarks"))
 from import_graph import import_cycles, import_graph
 
 ORDER = (
-    "core", "data", "layers", "models", "training", "decoding", "metrics", "inspection",
-    "interop", "adapters", "tasks", "acceleration", "runs", "recipes", "explorer", "labs", "api", "cli",
+    "core", "foundations", "data", "layers", "models", "training", "decoding", "metrics", "inspection",
+    "interop", "adapters", "tasks", "acceleration", "runs", "recipes", "labs", "explorer", "api", "cli",
     "__main__",
 )  # fmt: skip
 """From top to bottom; `api` and `__main__` (the command line, for `python -m`) stand at the root of the package."""
 INDEPENDENT = {"training", "decoding", "metrics"}
 """These do not import each other: `runs` combines them."""
-ENDS = {"labs", "cli"}
-"""Nothing imports these."""
+ENDS = {"labs": {"cli"}, "cli": {"__main__"}}
+"""The places that may import these."""
 
 
 def imported(module: Module) -> Iterator[tuple[str, int]]:
@@ -76,12 +76,12 @@ def test_training_decoding_and_metrics_are_independent():
     assert not wrong, "\n".join(wrong)
 
 
-def test_nothing_imports_labs_or_the_command_line():
+def test_only_the_command_line_imports_labs_and_nothing_imports_the_command_line():
     wrong = [
         f"{module}:{line} imports {place}"
         for module in modules()
         for place, line in imported(module)
-        if place in ENDS and module.place not in (place, "__main__")
+        if place in ENDS and module.place not in (place, *ENDS[place])
     ]
     assert not wrong, "\n".join(wrong)
 

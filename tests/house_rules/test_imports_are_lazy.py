@@ -21,10 +21,10 @@ sys.exit(code)
 """
 
 
-def imported_by(arguments: list[str]) -> set[str]:
+def imported_by(arguments: list[str], printed: str = "Usage") -> set[str]:
     program = SHOW.format(arguments=arguments)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert "Usage" in done.stdout
+    assert printed in done.stdout
     return set(done.stderr.split())
 
 
@@ -34,9 +34,13 @@ def test_help_imports_nothing_heavy():
     assert not imported & HEAVY
 
 
-@pytest.mark.parametrize("verb", ["train", "eval", "predict", "explore", "export", "data"])
+@pytest.mark.parametrize("verb", ["train", "eval", "predict", "explore", "export", "data", "lab"])
 def test_the_help_of_a_verb_imports_nothing_heavy_of_ours(verb):
     assert not imported_by([verb, "--help"]) & (HEAVY - {"pydantic"})  # typer reads a verb's options with it
+
+
+def test_the_list_of_claims_imports_no_model():
+    assert not imported_by(["lab"], "brevity-penalty") & (HEAVY - {"pydantic"})
 
 
 def test_importing_the_package_imports_nothing_heavy():

@@ -7,7 +7,7 @@ import re
 import pytest
 from source_tree import Module, modules
 
-TEXTBOOK = ["layers", "models", "training", "decoding"]
+TEXTBOOK = ["foundations", "layers", "models", "training", "decoding"]
 """The folders that hold definitions; each of them is run as it is written."""
 USERS = {"acceleration", "runs"}
 """The folders that put faster forms on, from outside."""

@@ -21,6 +21,7 @@ from seq2see.cli.embed import analogy, contexts, embed, neighbors
 from seq2see.cli.evaluate import evaluate
 from seq2see.cli.explore import explore
 from seq2see.cli.export import export
+from seq2see.cli.lab import lab
 from seq2see.cli.predict import predict
 from seq2see.cli.recipes import diff, recipes, show
 from seq2see.cli.runs import ensemble, runs
@@ -70,6 +71,7 @@ app.command("runs")(runs)
 app.command("diff")(diff)
 app.add_typer(data, name="data")
 app.command("explain")(explain)
+app.command("lab")(lab)
 app.command("doctor")(doctor)
 
 

@@ -1,0 +1,1 @@
+"""The foundations of the course notes as short programs: automatic differentiation, linear models, initialization."""

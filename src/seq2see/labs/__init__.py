@@ -1,0 +1,1 @@
+"""Experiments: one file for each claim of the course notes, with its prediction, its measurement and its verdict."""
