@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, closest_match
+from seq2see.core.process_lock import LOCK_FILES
 from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.tasks.model_folder import Recipe
 from seq2see.tasks.task import read_recipe
@@ -92,7 +93,9 @@ def folder_for(recipe: Recipe, out: Path | None) -> RunFolder:
 
 def _is_free(path: Path) -> bool:
     """Whether the path does not exist, or has only the temporary files of a run that was killed at its start."""
-    return not path.exists() or (path.is_dir() and all(item.name.endswith(".tmp") for item in path.iterdir()))
+    return not path.exists() or (
+        path.is_dir() and all(item.name.endswith(".tmp") or item.name in LOCK_FILES for item in path.iterdir())
+    )
 
 
 def find_run(name: str) -> RunFolder:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -26,6 +27,7 @@ from seq2see.core.batch import Batch
 from seq2see.core.devices import describe_machine, pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
+from seq2see.core.process_lock import locked_folder
 from seq2see.core.seeds import seed_torch
 from seq2see.core.startup import cuda_warmup, run_in_background
 from seq2see.data.examples import Example
@@ -133,7 +135,23 @@ def train_recipe(recipe: Recipe, out: Path | None = None, listener: ProgressList
     """Train a recipe to the end; resume its unfinished run if there is one."""
     listener = listener or NullListener()
     cuda_warmup()
-    run = folder_for(recipe, out)
+    with _locked_run(recipe, out) as run:
+        _train_in(run, recipe, listener)
+    return run
+
+
+@contextmanager
+def _locked_run(recipe: Recipe, out: Path | None) -> Iterator[RunFolder]:
+    """The folder for a run of this recipe, which no other process may train in at the same time."""
+    while True:
+        run = folder_for(recipe, out)
+        with locked_folder(run.path, "This run is being trained"):
+            if folder_for(recipe, out) == run:  # else another process finished the run in the meantime
+                yield run
+                return
+
+
+def _train_in(run: RunFolder, recipe: Recipe, listener: ProgressListener) -> None:
     prepared = prepare(recipe, listener.log)
     task_of(recipe).check_dataset(recipe, prepared.train)
     _open_folder(run, recipe, prepared)
@@ -149,7 +167,6 @@ def train_recipe(recipe: Recipe, out: Path | None = None, listener: ProgressList
         # On a full disk the checkpoint of this step may be missing.
         stop.folder, stop.saved_step = str(run), max((step for step, _ in list_checkpoints(run.checkpoints)), default=0)
         raise
-    return run
 
 
 def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, listener: ProgressListener) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,16 @@ from pydantic import Field, InstanceOf, SerializeAsAny, ValidationError, model_v
 from safetensors.torch import save as to_bytes
 
 from seq2see.core.errors import UserError
-from seq2see.core.files import MANIFEST, file_entry, manifest_bytes, sha256, sync_folder, write_bytes, write_json
+from seq2see.core.files import (
+    MANIFEST,
+    file_entry,
+    manifest_bytes,
+    sha256,
+    sync_folder,
+    temporary_path,
+    write_bytes,
+    write_json,
+)
 from seq2see.core.settings import OpenKinds, Settings
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.series_dataset import StandardScaler
@@ -269,8 +277,7 @@ class StoredModel:
 
 def write_model(folder: Path, stored: StoredModel) -> None:
     """Write the folder atomically."""
-    temporary = folder.with_name(f".{folder.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary = temporary_path(folder)
     for number, member in enumerate(members_of(stored.module), 1):
         weights = {name: tensor.cpu().contiguous() for name, tensor in named_tensors(member).items()}
         write_bytes(temporary / weights_file(number), to_bytes(weights))

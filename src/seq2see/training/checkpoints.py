@@ -30,7 +30,15 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from seq2see.core.errors import UserError, unknown_name
-from seq2see.core.files import MANIFEST, file_entry, manifest_bytes, read_verified, sync_folder, verify_folder
+from seq2see.core.files import (
+    MANIFEST,
+    file_entry,
+    is_process_alive,
+    manifest_bytes,
+    read_verified,
+    sync_folder,
+    verify_folder,
+)
 from seq2see.models.build import copy_tensors, load_named_tensors, named_tensors
 from seq2see.training.loop import BestEvaluation, Trainer
 from seq2see.training.optimizers import CheckpointAverage, Optimizer, average_weights
@@ -231,21 +239,11 @@ def _remove_stale(folder: Path) -> None:
     """Delete temporary folders of processes that have ended."""
     for path in folder.glob(".tmp-*"):
         match = _TEMPORARY.fullmatch(path.name)
-        if match and not _is_other_process_alive(int(match[1])):
+        # Process ids repeat in containers, and this process has no save in progress.
+        own = match is not None and int(match[1]) == os.getpid()
+        if match and (own or not is_process_alive(int(match[1]))):
             _crash_point(f"sweep {path.name}")
             _delete(path)
-
-
-def _is_other_process_alive(process_id: int) -> bool:
-    if process_id == os.getpid():
-        return False  # process ids repeat in containers, and this process has no save in progress
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # the process belongs to another user and is alive
-    return True
 
 
 def _check_free_space(folder: Path, tensors: dict[str, dict[str, Tensor]]) -> None:
