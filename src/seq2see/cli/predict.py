@@ -22,6 +22,8 @@ INTERRUPTED = 130
 MORE = "..."
 IMAGE_SIZE = "source.image_size"
 """The only model setting that can be changed at prediction."""
+TRAINED_PARTS = ("source", "target", "encoder", "decoder", "training", "objective", "corpus")
+"""The parts of a recipe that are fixed by training."""
 
 
 def predict(
@@ -234,5 +236,8 @@ def decoding_setting(text: str) -> tuple[str, Any]:
     slot, _, rest = path.partition(".")
     if slot not in ("decoding", "prediction") or not rest:
         hint = "Use, for example, decoding.num_beams=5, or prediction.top_k=3 for an encoder-only model."
+        if slot in TRAINED_PARTS and rest:
+            message = f"'{path}' belongs to the trained model, and cannot be changed after training."
+            raise UserError(message, hint=f"Train another run with --set {text}. {hint}")
         raise UserError(f"'{path}' is not a setting of a prediction.", hint=hint)
     return rest, value

@@ -33,6 +33,7 @@ def train(
         from seq2see.cli.data import split_columns
         from seq2see.recipes.registry import resolve
         from seq2see.runs.report import write_report
+        from seq2see.runs.run_folder import finished_run
         from seq2see.runs.terminal import Terminal, program_name
         from seq2see.runs.train import dry_run, train_recipe
         from seq2see.tasks.task import task_of
@@ -42,6 +43,13 @@ def train(
     resolved = resolve(recipe, files, dict(_assignments(set_ or [])) | chosen)
     if dry:
         dry_run(resolved, print)
+        return
+    finished = finished_run(resolved, out)
+    if finished is not None:
+        if not (finished.path / "report.html").exists():
+            write_report(finished)
+        print(f"run    {finished} is finished; there is nothing to do")
+        print(f"next   {program_name()} eval {finished}\n       {program_name()} predict {finished}")
         return
     with Terminal("train", resolved.steps, task_of(resolved).unit) as terminal:
         try:

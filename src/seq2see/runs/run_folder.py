@@ -91,6 +91,21 @@ def folder_for(recipe: Recipe, out: Path | None) -> RunFolder:
     raise UserError(f"There are already 9,999 runs with the name {base}.", hint="Name another folder with --out.")
 
 
+def finished_run(recipe: Recipe, out: Path | None) -> RunFolder | None:
+    """The finished run that a repeated command would make again.
+
+    With a folder, that is the run in it, if its recipe is the same. Without one, each command makes a new run, except
+    after a process that ended between its model and its report.
+    """
+    if out is not None:
+        candidates = [RunFolder(out)]
+    else:
+        runs = [run for run in all_runs() if run.path.name.startswith(recipe.name)]
+        candidates = [run for run in runs if not (run.path / "report.html").exists()]
+    same = (run for run in reversed(candidates) if run.finished and run.recipe_file.exists() and run.recipe() == recipe)
+    return next(same, None)
+
+
 def _is_free(path: Path) -> bool:
     """Whether the path does not exist, or has only the temporary files of a run that was killed at its start."""
     return not path.exists() or (

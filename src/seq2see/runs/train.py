@@ -34,7 +34,7 @@ from seq2see.data.examples import Example
 from seq2see.layers.initialization import initialize
 from seq2see.runs.load import open_model
 from seq2see.runs.prepare import PreparedData, load_pretrained_parts, prepare, write_split_fingerprints
-from seq2see.runs.run_folder import RunFolder, folder_for
+from seq2see.runs.run_folder import RUNS, RunFolder, folder_for
 from seq2see.tasks.model_folder import ModelConfig, Recipe, StoredModel, write_model
 from seq2see.tasks.task import CountingStep, plain, task_of
 from seq2see.training.checkpoints import DiskFull, final_weights, list_checkpoints, resume, save_trainer
@@ -136,6 +136,8 @@ def train_recipe(recipe: Recipe, out: Path | None = None, listener: ProgressList
     listener = listener or NullListener()
     cuda_warmup()
     with _locked_run(recipe, out) as run:
+        if run.path.name != (out or Path(recipe.name)).name:
+            listener.log(f"note   {out or RUNS / recipe.name} has another run; this one is {run}")
         _train_in(run, recipe, listener)
     return run
 

@@ -354,7 +354,9 @@ class DataReport:
             count, issues = self.counts[kind], self.issues[kind]
             location = issues[0].location
             whole_file = not location.line and location.file in self.files  # then a share of the records means nothing
-            percentage = f" ({count / self.read:.2%} of the {self.unit})" if self.read and not whole_file else ""
+            # Both texts of a pair may have an issue of one kind: more issues than records are no share of them.
+            is_share = not whole_file and 0 < count <= self.read
+            percentage = f" ({count / self.read:.2%} of the {self.unit})" if is_share else ""
             lines.append(f"{ISSUE_KINDS[kind].severity}: {kind}, {count:,} found{percentage}. {issues[0].hint}")
             for issue in issues[:shown]:
                 quoted = f" | {issue.text}" if issue.text else ""
