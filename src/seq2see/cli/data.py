@@ -99,7 +99,7 @@ def _check_corpus(name: str) -> None:
 
 
 def _check_files(paths: list[Path], task: str, chosen: dict[str, Any]) -> None:
-    from seq2see.core.errors import missing_file
+    from seq2see.core.errors import missing_file, printable
     from seq2see.data.readers.data_kinds import KIND_NAMES, guess_data_kind
 
     for path in paths:
@@ -119,7 +119,7 @@ def _check_files(paths: list[Path], task: str, chosen: dict[str, Any]) -> None:
     if is_small and all(report.first_error is None for report in reports):
         _check_windows(corpus, task or "write", reports[0])
     for report in reports:
-        print("\n".join(report.to_lines()))
+        print(printable("\n".join(report.to_lines())))
     if any(report.count_severity("error") for report in reports):
         raise typer.Exit(2)
 

@@ -110,6 +110,10 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The numbers of the errors of a full disk, a full quota and a limit of the file size."""
+
+
 # --- manifests ---
 
 

@@ -8,7 +8,6 @@ seq2see, and both use the shapes that are stored in the mapping, so there is one
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -19,6 +18,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError
 from seq2see.core.files import MANIFEST
 from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN
@@ -191,7 +191,7 @@ def _files(folder: Path) -> list[Path]:
     if not index.exists():
         raise _no_weights(folder)
     try:
-        names = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
+        names = sorted(set(load_json(index)["weight_map"].values()))
     except (OSError, ValueError) as error:
         raise UserError(f"This index cannot be read: {error}.", location=str(index), hint=DOWNLOAD_AGAIN) from None
     except (KeyError, TypeError, AttributeError):
@@ -272,7 +272,7 @@ def is_pretrained(path: Path) -> bool:
     if path.suffix in (".gguf", ".npz"):
         return path.is_file()
     try:
-        tree = json.loads((path / "config.json").read_bytes())
+        tree = load_json(path / "config.json")
         return "model_type" in tree or is_timm(tree)
     except ValueError:
         return not (path / MANIFEST).exists()  # damaged, and no folder of seq2see: reading it raises the error

@@ -10,7 +10,6 @@ For a model with another setting an error names that setting before anything is 
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
 import zlib
@@ -26,6 +25,7 @@ from jaxtyping import Float
 from safetensors.torch import save
 from torch import Tensor
 
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.files import atomic_folder, write_bytes, write_json
 from seq2see.core.settings import read_tree
@@ -311,7 +311,7 @@ def _normalization(folder: Path, kind: str, channels: int) -> tuple[tuple[float,
     # The default in a file is one half; without a file, DeiT has ImageNet's mean and standard deviation.
     defaults = IMAGENET if kind == "deit" and not path.exists() else (HALF, HALF)
     try:
-        preprocessor = json.loads(path.read_bytes()) if path.exists() else {}
+        preprocessor = load_json(path) if path.exists() else {}
         rescale_factor = preprocessor.get("rescale_factor", 1 / 255)
         if not preprocessor.get("do_rescale", True) or abs(rescale_factor * 255 - 1) > 1e-3:
             raise ValueError("pixels are not rescaled to numbers from 0 to 1")

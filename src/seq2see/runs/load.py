@@ -7,7 +7,6 @@ computed on padding.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -25,6 +24,7 @@ from seq2see.acceleration.native import native_unsupported_reason
 from seq2see.acceleration.swaps import Conditions, accelerate, plain_only
 from seq2see.core.batch import Images, Sequences
 from seq2see.core.devices import device_of, pick_device
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.files import read_verified, verify_folder
 from seq2see.core.worker_pool import WorkerPool
@@ -272,7 +272,7 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
     if is_pretrained(folder):
         return _read_pretrained(folder, device)
     try:
-        tree = json.loads((folder / "config.json").read_bytes())
+        tree = load_json(folder / "config.json")
     except (OSError, ValueError) as error:
         raise _damaged(folder, f"This model cannot be read: {error}.") from None
     config = config_from_tree(tree, str(folder / "config.json"))

@@ -13,7 +13,6 @@ a recipe with `pretrained` therefore uses their settings of that model, such as 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.core.settings import Settings, walk
@@ -223,7 +223,7 @@ def _train_overlap(evaluated: Sequence[Example], train: Sequence[Example], then:
 
 def _read_fingerprints(run: RunFolder) -> dict[str, SplitFingerprint]:
     try:
-        stored = json.loads(run.splits.read_text(encoding="utf-8"))
+        stored = load_json(run.splits)
         return {name: {"sha256": str(stored[name]["sha256"]), **stored[name]} for name in ("train", *stored)}
     except (ValueError, KeyError, TypeError):
         message = "The split fingerprints of this run cannot be read."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError, closest_match
 from seq2see.core.process_lock import LOCK_FILES
 from seq2see.interop.checkpoint_files import is_pretrained
@@ -65,6 +66,13 @@ class RunFolder:
         """Whether training is complete."""
         return self.model.is_dir()
 
+    def refuse_links(self) -> None:
+        """Raise an error if a file or folder of the run is a link: what is written there would be written elsewhere."""
+        for path in (*self.path.glob("*"), *self.evaluation.glob("*"), *self.samples.glob("*")):
+            if path.is_symlink():
+                hint = "Replace it by the file or folder itself."
+                raise UserError("This is a link, and a run has no links.", location=str(path), hint=hint)
+
     def recipe(self) -> Recipe:
         """The recipe this run was made from."""
         return read_recipe(self.recipe_file)
@@ -104,6 +112,14 @@ def finished_run(recipe: Recipe, out: Path | None) -> RunFolder | None:
         candidates = [run for run in runs if not (run.path / "report.html").exists()]
     same = (run for run in reversed(candidates) if run.finished and run.recipe_file.exists() and run.recipe() == recipe)
     return next(same, None)
+
+
+def remove_remains(path: Path) -> None:
+    """Remove a folder with nothing but temporary files; any other one, such as half an ensemble, is an error."""
+    if not _is_free(path):
+        hint = "Delete the folder, or name another one with --out."
+        raise UserError("This folder has a run that is not finished.", location=str(path), hint=hint)
+    shutil.rmtree(path)
 
 
 def _is_free(path: Path) -> bool:
@@ -183,7 +199,7 @@ def read_scores(run: RunFolder) -> dict[str, Any]:
     """The scores of the last evaluation; empty if there was none."""
     path = run.evaluation / "scores.json"
     try:
-        return dict(json.loads(path.read_bytes()))
+        return dict(load_json(path))
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError):

@@ -26,7 +26,7 @@ from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import Batch
 from seq2see.core.devices import describe_machine, pick_device
 from seq2see.core.errors import UserError
-from seq2see.core.files import write_json, write_text
+from seq2see.core.files import DISK_FULL_ERRORS, write_json, write_text
 from seq2see.core.process_lock import locked_folder
 from seq2see.core.seeds import seed_torch
 from seq2see.core.startup import cuda_warmup, run_in_background
@@ -92,13 +92,18 @@ def validation_callback(
     return callback
 
 
-def sample_callback(recipe: Recipe, prepared: PreparedData, run: RunFolder) -> Callback:
+def sample_callback(recipe: Recipe, prepared: PreparedData, run: RunFolder, log: Callable[[str], None]) -> Callback:
     """Write the outputs for a few validation examples, the same at every evaluation."""
 
     def callback(trainer: Trainer, stop: StopRequest) -> None:
         with trainer.evaluation_model() as module:
             table = sample_table(module, recipe, prepared, stop)
-        write_text(run.samples / f"step-{trainer.step:06d}.tsv", table)
+        try:
+            write_text(run.samples / f"step-{trainer.step:06d}.tsv", table)
+        except OSError as error:
+            if error.errno not in DISK_FULL_ERRORS:
+                raise
+            log(f"WARNING {run.samples}: the disk is full, and the samples of this step are missing.")
 
     return callback
 
@@ -154,6 +159,7 @@ def _locked_run(recipe: Recipe, out: Path | None) -> Iterator[RunFolder]:
 
 
 def _train_in(run: RunFolder, recipe: Recipe, listener: ProgressListener) -> None:
+    run.refuse_links()
     prepared = prepare(recipe, listener.log)
     task_of(recipe).check_dataset(recipe, prepared.train)
     _open_folder(run, recipe, prepared)
@@ -179,10 +185,10 @@ def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, li
     listener.log(f"model  {task.describe(recipe, trainer.model)}, on {trainer.device.type}")
     if resume(trainer, run.checkpoints, prepared.fingerprints, listener.log):
         listener.log(f"resume from step {trainer.step:,} of {run}")
-    metrics_logger = MetricsLogger(run.path, trainer.step)
+    metrics_logger = MetricsLogger(run.path, trainer.step, listener.log)
     callbacks = [
         validation_callback(recipe, prepared, metrics_logger, listener.log),
-        sample_callback(recipe, prepared, run),
+        sample_callback(recipe, prepared, run, listener.log),
     ]
     batch_at = batches(recipe, prepared, full=trainer.device.type == "cuda")
     if figure := task.batch_figure(batch_at(1), prepared.train):

@@ -12,7 +12,6 @@ are stored with the weights: resuming with other data or another vocabulary is r
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
@@ -31,6 +30,7 @@ from torch import Tensor
 
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.files import (
+    DISK_FULL_ERRORS,
     MANIFEST,
     file_entry,
     is_process_alive,
@@ -48,7 +48,6 @@ DISK_MARGIN = 1.2
 CHUNK_SIZE = 1 << 24
 """Files are written in chunks of this many bytes."""
 STATE, TENSORS = "state.json", ".safetensors"
-DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # `.replaced` marks the older of two saves of one step, for the short time in which both exist.
 _NAME = re.compile(r"step-(\d{6,18})(\.replaced)?", re.ASCII)
@@ -95,7 +94,7 @@ def save(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], state: 
     with _disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         _remove_stale(folder)
-        _check_free_space(folder, tensors)
+        _make_space(folder, tensors)
         temporary, final = _temporary_path(folder), folder / f"step-{step:06d}"
         try:
             _write_all(temporary, step, tensors, state)
@@ -244,6 +243,20 @@ def _remove_stale(folder: Path) -> None:
         if match and (own or not is_process_alive(int(match[1]))):
             _crash_point(f"sweep {path.name}")
             _delete(path)
+
+
+def _make_space(folder: Path, tensors: dict[str, dict[str, Tensor]]) -> None:
+    """Give up the oldest checkpoints while the new one does not fit; the newest intact one stays in any case."""
+    while True:
+        try:
+            _check_free_space(folder, tensors)
+            return
+        except DiskFull:
+            older = list_checkpoints(folder)
+            intact = next((index for index, (_, path) in enumerate(older) if not verify(path)), len(older))
+            if not older[intact + 1 :]:
+                raise
+            _remove(older[-1][1])
 
 
 def _check_free_space(folder: Path, tensors: dict[str, dict[str, Tensor]]) -> None:
