@@ -22,7 +22,7 @@ from pydantic import Field
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.data.examples import Example
-from seq2see.data.hold_out import check_hold_out, hold_out
+from seq2see.data.hold_out import check_hold_out, groups_of_pairs, hold_out
 from seq2see.data.readers.aligned_files import read_aligned
 from seq2see.data.readers.csv_table import DELIMITER_NAMES, CsvRecord, find_delimiter, records
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy
@@ -154,8 +154,8 @@ class UserPairs(Settings):
     max_errors: int = Field(100, ge=0)
     """The most pairs that on_error = "skip" may skip; more are an error."""
 
-    overlap: Literal["error", "allow"] = "error"
-    """What happens if a test source is also in the training pairs: stop with an error, or allow it."""
+    overlap: Literal["error", "leave-out", "allow"] = "error"
+    """What happens if a test source is also in the training pairs: stop, leave them out of training, or allow it."""
     columns: tuple[str, ...] = Field((), max_length=2)
     """The names or numbers of the two columns that are read; by default found by their names, or by what they hold."""
 
@@ -171,15 +171,17 @@ class UserPairs(Settings):
             if reading:
                 reading[1].raise_for_errors(policy)
         train, valid, test = (reading[0] if reading else None for reading in readings)
-        allow = self.overlap == "allow"
-        splits = hold_out(train or [], valid, test, allow_overlap=allow, labels=self._labels)
-        return splits, [reading[1] for reading in readings if reading]
+        allow, reports = self.overlap == "allow", [reading[1] for reading in readings if reading]
+        if self.overlap == "leave-out":
+            train = _without_sources(train or [], [*(valid or []), *(test or [])], reports[0])
+        splits = hold_out(train or [], valid, test, allow_overlap=allow, labels=self._labels, groups=self._groups)
+        return splits, reports
 
     def check(self) -> list[DataReport]:
         """The data report of each reading, without raising an error for invalid data."""
         readings = self._scan()
         train, valid, test = (reading[0] if reading else None for reading in readings)
-        hold = partial(hold_out, train or [], valid, test, allow_overlap=True, labels=self._labels)
+        hold = partial(hold_out, train or [], valid, test, allow_overlap=True, labels=self._labels, groups=self._groups)
         reports = [reading[1] for reading in readings if reading]
         check_hold_out(hold, reports[0])
         return reports
@@ -211,6 +213,10 @@ class UserPairs(Settings):
         """The labels of an example, which hold-out must keep in training; pairs of texts have none."""
         return ()
 
+    def _groups(self, examples: Sequence[Example]) -> list[str]:
+        """The group of each example that stays together in hold-out."""
+        return groups_of_pairs(examples)
+
 
 class UserLabeledTexts(UserPairs):
     """Your own texts with labels: one table, or two files aligned by line."""
@@ -224,6 +230,20 @@ class UserLabeledTexts(UserPairs):
     def _labels(self, example: Example) -> Collection[str]:
         """Its label."""
         return (example.target,)
+
+    def _groups(self, examples: Sequence[Example]) -> list[str]:
+        """Its text: a label is shared by many."""
+        return [example.source for example in examples]
+
+
+def _without_sources(train: Sequence[Example], held_out: Sequence[Example], report: DataReport) -> list[Example]:
+    """The training examples whose sources are in no other split; the others are counted in the report."""
+    sources = {example.source for example in held_out}
+    kept = [example for example in train if example.source not in sources]
+    if len(kept) < len(train):
+        left_out = f"{len(train) - len(kept):,} of them were left out of training"
+        report.details.append(f"{left_out}: their sources are also in the files of valid or test")
+    return kept
 
 
 TABLE_READERS: dict[str, Callable[[Path, PairCollector], None]] = {
