@@ -30,6 +30,7 @@ def train(
     with importing():
         if not dry:
             _start_cuda_warmup()
+        from seq2see.api import shared_name_note
         from seq2see.cli.data import split_columns
         from seq2see.recipes.registry import resolve
         from seq2see.runs.report import write_report
@@ -39,6 +40,8 @@ def train(
         from seq2see.tasks.task import task_of
         from seq2see.training.loop import Interrupted
 
+    if note := shared_name_note(recipe):
+        print(f"note   {note}")
     files, chosen = split_columns([str(path) for path in data or []], columns or [])
     resolved = resolve(recipe, files, dict(_assignments(set_ or [])) | chosen)
     if dry:
