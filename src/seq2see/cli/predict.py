@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import sys
@@ -38,6 +39,9 @@ def predict(
     prefix: Annotated[str, typer.Option(help="The text that every output starts with.")] = "",
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object per text, with scores.")] = False,
     engine: Annotated[str, typer.Option(help="Decoding engine: torch, or ct2 for CTranslate2.")] = "torch",
+    steps: Annotated[
+        int | None, typer.Option(help="Forecast so many values after the end of the table in --file.")
+    ] = None,
 ) -> None:
     """Predict: translate, generate, classify or forecast."""
     with importing():
@@ -52,7 +56,9 @@ def predict(
     # A model of a run loads at once; a pretrained model can be large.
     with show_status(f"loading {run}") if is_pretrained(Path(run)) else contextlib.nullcontext():
         model = load(run, engine)
-    if texts is None and file is None and out is None and sys.stdin.isatty() and sys.stdout.isatty():
+    if steps is not None:
+        _forecast_file(model, run, file or [], steps, json_)
+    elif texts is None and file is None and out is None and sys.stdin.isatty() and sys.stdout.isatty():
         interactive(model, settings, json_)
     elif texts and out is None:
         _predict_texts(model, texts, settings, json_)
@@ -61,6 +67,26 @@ def predict(
     else:
         output_file = _open_output(out, run, model, settings, json_, engine)
         _stream(model, input_lines(texts, file), settings, json_, output_file)
+
+
+def _forecast_file(model: Model, run: str, files: list[Path], steps: int, as_json: bool) -> None:
+    """Print the values after the end of a table: time, value, and an interval that had 80 % of the earlier values."""
+    from dataclasses import asdict
+
+    from seq2see.core.errors import UserError
+    from seq2see.runs.forecast_file import forecast_file
+    from seq2see.runs.run_folder import find_run
+
+    if len(files) != 1:
+        raise UserError("--steps needs one table.", hint="Name it: --file sales.csv --steps 30.")
+    column = getattr(find_run(run).recipe().slot("corpus"), "column", "")
+    future = forecast_file(model, files[0], steps, column)
+    if not as_json:
+        print("time\tvalue\tlow 10 %\thigh 90 %")
+    for each in future:
+        cells = [f"{number:.6g}" if number == number else "" for number in (each.value, each.low, each.high)]
+        numbers = {name: value for name, value in asdict(each).items() if value == value}  # without nan
+        print(json.dumps(numbers, ensure_ascii=False) if as_json else "\t".join([each.time, *cells]))
 
 
 def _predict_texts(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:

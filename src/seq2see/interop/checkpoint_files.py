@@ -26,6 +26,13 @@ from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN
 HF_ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu", "relu": "relu"}
 
 
+LAYER_COUNTS = ("num_hidden_layers", "n_layer")
+MAX_LAYERS = 1 << 10
+"""No model has more blocks; the largest have some hundred."""
+MAX_SIZE = 1 << 22
+"""No model has a larger width, vocabulary or number of positions: four million."""
+
+
 class JsonConfig:
     """A `config.json` with typed access to its values."""
 
@@ -43,8 +50,12 @@ class JsonConfig:
         value = self.require(name) if default is None else self.get(name, default)
         if type(value) is not int or value < 1:
             raise UserError(
-                f"'{name}' is {value!r}, but it should be a whole number from 1 on.", location=self.location
+                f"'{name}' is {str(value)[:40]}, but it should be a whole number from 1 on.", location=self.location
             )
+        largest = MAX_LAYERS if name in LAYER_COUNTS else MAX_SIZE
+        if value > largest:  # the names and shapes of so many weights would fill the memory before they are compared
+            message = f"'{name}' is {str(value)[:40]}, and at most {largest:,} is supported."
+            raise UserError(message, location=self.location, hint=DOWNLOAD_AGAIN)
         return value
 
     def boolean(self, name: str, default: bool) -> bool:

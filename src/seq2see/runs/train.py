@@ -6,6 +6,7 @@ run shows the model, the first example of a batch as the model receives it, and 
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -304,6 +305,15 @@ def count_weights(model: torch.nn.Module) -> int:
 
 
 TIMED_STEPS = 3
+TRAINING_BYTES = 16
+"""Bytes per weight in training by Adam in float32: the weight, its gradient and two moments."""
+
+
+def _memory() -> int:
+    """The bytes of memory of the device on which a model is trained."""
+    if pick_device().type == "cuda":
+        return torch.cuda.get_device_properties(pick_device()).total_memory
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def dry_run(recipe: Recipe, log: Callable[[str], None]) -> None:
@@ -314,10 +324,17 @@ def dry_run(recipe: Recipe, log: Callable[[str], None]) -> None:
     if task.count(recipe, prepared.train, prepared.valid) is not None:
         log(f"model  {task.describe(recipe, torch.nn.Module(), prepared.train)}")
         return
-    trainer = new_trainer(recipe, prepared)
-    for name, part in trainer.model.named_children():
+    with torch.device("meta"):  # shapes without memory: a model of any size can be described
+        model = task.build(recipe.model, prepared.tokenizers)
+    for name, part in model.named_children():
         log(f"part   {name:<8} {type(part).__name__:<20} {count_weights(part):>12,} weights")
-    log(f"model  {count_weights(trainer.model):,} weights in total (tied weights counted once)")
+    log(f"model  {count_weights(model):,} weights in total (tied weights counted once)")
+    needed, memory = TRAINING_BYTES * count_weights(model), _memory()
+    if needed > memory:
+        sizes = f"{needed / 1e9:,.0f} GB for training, and this machine has {memory / 1e9:,.0f} GB"
+        log(f"memory {sizes}: no step was timed")
+        return
+    trainer = new_trainer(recipe, prepared)
     batch_at = batches(recipe, prepared)
     batch = batch_at(1)
     inputs = {"source": batch.source, "target": batch.target}

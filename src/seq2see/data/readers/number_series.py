@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
@@ -114,6 +115,28 @@ def read_column(path: Path, column: str) -> tuple[list[float], DataReport]:
     report.kept = len(numbers)
     report.skipped = report.read - report.kept - report.rejected  # blank lines, and the header
     return numbers, report
+
+
+def read_dates(path: Path) -> list[datetime]:
+    """The dates of a table, one per line: the first column in which every cell after the first line is a date.
+
+    Dates are written as 2024-01-31, with or without a time. The list is empty if no column has them.
+    """
+    rows = [cells for line, cells in _rows(path, DataReport()) if line.is_valid]
+    for index in range(len(rows[0]) if rows else 0):
+        dates = [_date(row[index]) if index < len(row) else None for row in rows]
+        if dates[0] is None:
+            dates.pop(0)  # the header
+        if dates and None not in dates:
+            return [date for date in dates if date is not None]
+    return []
+
+
+def _date(cell: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(cell.strip()) if "-" in cell else None
+    except ValueError:
+        return None
 
 
 def _names(rows: Sequence[tuple[Line, list[str]]], column: str) -> list[str]:
