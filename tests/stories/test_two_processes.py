@@ -57,7 +57,7 @@ def test_of_two_trainings_that_start_at_once_one_is_refused_and_the_other_is_int
 
 
 def test_a_locked_folder_names_the_process_that_holds_it(tmp_path):
-    folder = tmp_path / "run"
+    folder = tmp_path / "runs" / "a"
     with locked_folder(folder, "This run is being trained"):
         with (
             pytest.raises(UserError, match=f"This run is being trained by the process {os.getpid()} on "),
@@ -67,7 +67,7 @@ def test_a_locked_folder_names_the_process_that_holds_it(tmp_path):
         (folder / LOCK_FILES[1]).write_text("[" * 100_000)
         with pytest.raises(UserError, match="by another process"), locked_folder(folder, "This run is being trained"):
             pass
-    assert not folder.exists()  # it was created for the lock, and nothing was written
+    assert not folder.parent.exists()  # it was created for the lock, and nothing was written
 
 
 def test_a_lock_of_a_killed_process_is_free(tmp_path):

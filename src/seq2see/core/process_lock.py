@@ -31,7 +31,7 @@ def locked_folder(folder: Path, work: str) -> Iterator[None]:
     """Hold the lock of a folder, which is created; `work` is what is done there, for the message."""
     from filelock import FileLock, Timeout  # imported here, because most commands lock nothing
 
-    created = not folder.exists()
+    created = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)
     try:
@@ -50,9 +50,9 @@ def locked_folder(folder: Path, work: str) -> Iterator[None]:
         for name in (NOTE, LOCK):  # while the lock is held; a process that has just opened the file tries again
             (folder / name).unlink(missing_ok=True)
         lock.release()
-        if created:
-            with suppress(OSError):  # it is not empty
-                folder.rmdir()
+        with suppress(OSError):  # the first that is not empty ends this
+            for each in created:
+                each.rmdir()
 
 
 def _holder(folder: Path) -> str:

@@ -50,7 +50,7 @@ class JsonConfig:
         value = self.require(name) if default is None else self.get(name, default)
         if type(value) is not int or value < 1:
             raise UserError(
-                f"'{name}' is {str(value)[:40]}, but it should be a whole number from 1 on.", location=self.location
+                f"'{name}' is {repr(value)[:40]}, but it should be a whole number from 1 on.", location=self.location
             )
         largest = MAX_LAYERS if name in LAYER_COUNTS else MAX_SIZE
         if value > largest:  # the names and shapes of so many weights would fill the memory before they are compared
