@@ -38,7 +38,7 @@ hypothesis.settings.register_profile("deep", max_examples=200, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def own_folder(tmp_path_factory):
     """The tests run in a folder of their own: runs in the checkout have no effect on them."""
     before = os.getcwd()

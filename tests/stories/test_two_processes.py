@@ -14,7 +14,7 @@ import pytest
 from tiny_recipes import tiny_recipe, write_pairs
 
 from seq2see.core.errors import UserError
-from seq2see.core.process_lock import LOCK_FILES, locked_folder
+from seq2see.core.process_lock import LOCK_FILES, exclusive_folder
 from seq2see.runs.run_folder import RunFolder
 from seq2see.training.checkpoints import list_checkpoints, verify
 
@@ -56,25 +56,28 @@ def test_of_two_trainings_that_start_at_once_one_is_refused_and_the_other_is_int
             each.communicate()
 
 
-def test_a_locked_folder_names_the_process_that_holds_it(tmp_path):
+def test_a_exclusive_folder_names_the_process_that_holds_it(tmp_path):
     folder = tmp_path / "runs" / "a"
-    with locked_folder(folder, "This run is being trained"):
+    with exclusive_folder(folder, "This run is being trained"):
         with (
             pytest.raises(UserError, match=f"This run is being trained by the process {os.getpid()} on "),
-            locked_folder(folder, "This run is being trained"),
+            exclusive_folder(folder, "This run is being trained"),
         ):
             pass
         (folder / LOCK_FILES[1]).write_text("[" * 100_000)
-        with pytest.raises(UserError, match="by another process"), locked_folder(folder, "This run is being trained"):
+        with (
+            pytest.raises(UserError, match="by another process"),
+            exclusive_folder(folder, "This run is being trained"),
+        ):
             pass
     assert not folder.parent.exists()  # it was created for the lock, and nothing was written
 
 
 def test_a_lock_of_a_killed_process_is_free(tmp_path):
-    code = "import os, sys, pathlib\nfrom seq2see.core.process_lock import locked_folder\n"
-    code += "with locked_folder(pathlib.Path(sys.argv[1]), 'x'):\n    os.kill(os.getpid(), 9)"
+    code = "import os, sys, pathlib\nfrom seq2see.core.process_lock import exclusive_folder\n"
+    code += "with exclusive_folder(pathlib.Path(sys.argv[1]), 'x'):\n    os.kill(os.getpid(), 9)"
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == -signal.SIGKILL
     assert (tmp_path / LOCK_FILES[1]).exists()
-    with locked_folder(tmp_path, "x"):
+    with exclusive_folder(tmp_path, "x"):
         pass
     assert list(tmp_path.iterdir()) == []

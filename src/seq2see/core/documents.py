@@ -1,6 +1,6 @@
 """The gate for small files that others may have written: JSON and TOML of runs, models and recipes.
 
-A name may belong to a device without an end or to a pipe that nobody writes, a document may be larger than the memory
+A name may belong to a device without an end or to a pipe without a writer, a document may be larger than the memory
 or nested deeper than the stack. All of these are one `UserError`, before much is read.
 """
 

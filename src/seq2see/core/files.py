@@ -56,7 +56,7 @@ _own_temporaries = set[str]()  # of this process, which may write in several thr
 
 
 def temporary_path(path: Path) -> Path:
-    """A name beside a file or folder that no other process uses; the remains of ended processes are removed."""
+    """A name in the same folder that no other process uses; the remains of ended processes are removed."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(path.parent) as items:
         for item in items:
             match = _TEMPORARY.fullmatch(item.name)

@@ -1,7 +1,7 @@
 """A folder that one process at a time may write.
 
 The lock belongs to the process (flock): the operating system releases it when the process ends, even by a kill. The
-note beside it names the process, for the message of the second one.
+note in the same folder names the process, for the message of the second one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOTE_DELAY = 2.0
 
 
 @contextmanager
-def locked_folder(folder: Path, work: str) -> Iterator[None]:
+def exclusive_folder(folder: Path, work: str) -> Iterator[None]:
     """Hold the lock of a folder, which is created; `work` is what is done there, for the message."""
     from filelock import FileLock, Timeout  # imported here, because most commands lock nothing
 

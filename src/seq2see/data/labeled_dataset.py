@@ -80,7 +80,7 @@ def with_leading_space(word: str, kind: str) -> str:
 def encode_words(words: Sequence[str], tokenizer: Tokenizer, max_tokens: int) -> tuple[list[int], list[int]]:
     """The token ids of the first words that fit into `max_tokens` tokens, and for each token the number of its word.
 
-    A word that alone has more tokens (a URL of hundreds of letters) is cut to half of them, so that others have room.
+    A word that alone has more tokens (a URL of hundreds of letters) is cut to half of them, so that other words fit.
     """
     ids, word_numbers = list[int](), list[int]()
     for number, token_ids in enumerate(

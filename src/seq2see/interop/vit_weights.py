@@ -190,7 +190,7 @@ UNREADABLE = (
     OSError, ValueError, EOFError, RuntimeError, SyntaxError, TokenError, MemoryError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """Exceptions of a damaged archive; an encrypted archive or a nested header raises a RuntimeError."""
-MAX_EXPANSION, SMALL_ARCHIVE = 20, 1 << 24
+MAX_RATIO, SMALL_ARCHIVE = 20, 1 << 24
 """An archive may expand to so many times its size: weights hardly compress, and zeros fill the memory."""
 STACKED_BLOCKS = "/encoderblock/"
 """The mark in the name of an array in which the weights of all blocks are stacked."""
@@ -205,7 +205,7 @@ class NpzFile:
             refuse_special(path)
             self._archive = zipfile.ZipFile(path)
             expanded, size = sum(item.file_size for item in self._archive.infolist()), path.stat().st_size
-            if expanded > MAX_EXPANSION * size + SMALL_ARCHIVE:
+            if expanded > MAX_RATIO * size + SMALL_ARCHIVE:
                 raise ValueError(f"{size:,} bytes expand to {expanded:,}")
             names = [name.removesuffix(SUFFIX) for name in self._archive.namelist() if name.endswith(SUFFIX)]
             self._prefix = next((each for each in PREFIXES if any(name.startswith(each) for name in names)), "")

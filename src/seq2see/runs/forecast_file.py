@@ -70,8 +70,8 @@ def _interval(values: Any, origins: Any, predicted: Any) -> tuple[Any, Any]:
     steps, bounds = predicted.shape[1], (np.nan, np.nan)
     low, high = np.empty(steps), np.empty(steps)
     for step in range(steps):
-        known = origins + step < len(values)
-        residuals = values[origins[known] + step] - predicted[known, step]
+        inside = origins + step < len(values)
+        residuals = values[origins[inside] + step] - predicted[inside, step]
         if len(residuals) >= MIN_RESIDUALS:
             bounds = tuple(np.quantile(residuals, QUANTILES))
         low[step], high[step] = bounds

@@ -28,7 +28,7 @@ from seq2see.core.batch import Batch
 from seq2see.core.devices import describe_machine, pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.files import DISK_FULL_ERRORS, write_json, write_text
-from seq2see.core.process_lock import locked_folder
+from seq2see.core.process_lock import exclusive_folder
 from seq2see.core.seeds import seed_torch
 from seq2see.core.startup import cuda_warmup, run_in_background
 from seq2see.data.examples import Example
@@ -141,7 +141,7 @@ def train_recipe(recipe: Recipe, out: Path | None = None, listener: ProgressList
     """Train a recipe to the end; resume its unfinished run if there is one."""
     listener = listener or NullListener()
     cuda_warmup()
-    with _locked_run(recipe, out) as run:
+    with _exclusive_run(recipe, out) as run:
         if run.path.name != (out or Path(recipe.name)).name:
             listener.log(f"note   {out or RUNS / recipe.name} has another run; this one is {run}")
         _train_in(run, recipe, listener)
@@ -149,11 +149,11 @@ def train_recipe(recipe: Recipe, out: Path | None = None, listener: ProgressList
 
 
 @contextmanager
-def _locked_run(recipe: Recipe, out: Path | None) -> Iterator[RunFolder]:
+def _exclusive_run(recipe: Recipe, out: Path | None) -> Iterator[RunFolder]:
     """The folder for a run of this recipe, which no other process may train in at the same time."""
     while True:
         run = folder_for(recipe, out)
-        with locked_folder(run.path, "This run is being trained"):
+        with exclusive_folder(run.path, "This run is being trained"):
             if folder_for(recipe, out) == run:  # else another process finished the run in the meantime
                 yield run
                 return
