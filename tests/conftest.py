@@ -38,6 +38,15 @@ hypothesis.settings.register_profile("deep", max_examples=200, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def own_folder(tmp_path_factory):
+    """The tests run in a folder of their own: runs in the checkout have no effect on them."""
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("work"))
+    yield
+    os.chdir(before)
+
+
 @pytest.fixture(autouse=True)
 def fixed_seed():
     """Every test starts from the same torch seed and one thread."""

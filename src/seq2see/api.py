@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError
-from seq2see.recipes.registry import recipe, resolve
+from seq2see.recipes.registry import RECIPES, recipe, resolve
 from seq2see.runs.report import write_report
-from seq2see.runs.run_folder import RunFolder, find_run
+from seq2see.runs.run_folder import RUNS, RunFolder, find_run
 from seq2see.runs.terminal import Terminal
 from seq2see.runs.train import ProgressListener, train_recipe
 from seq2see.tasks.model import Model
@@ -65,8 +65,18 @@ def train(
 
 
 def recipe_of(name: str) -> Recipe:
-    """The recipe of a run, or the recipe with this name."""
+    """The built-in recipe with this name, or the recipe of a run or of a TOML file."""
+    if name in RECIPES:
+        return recipe(name)
     try:
         return find_run(name).recipe()
     except UserError:
         return recipe(name)
+
+
+def shared_name_note(name: str) -> str:
+    """A line for a name that belongs to a built-in recipe and to a run; else empty."""
+    run = RUNS / name
+    if name not in RECIPES or not (run / "recipe.toml").is_file():
+        return ""
+    return f"'{name}' is the built-in recipe here; the run of this name is {run}, its recipe {run}/recipe.toml"

@@ -127,3 +127,13 @@ def test_a_policy_that_does_not_exist_is_an_error():
 
 def test_every_kind_has_a_hint():
     assert all(kind.hint.endswith((".", '".')) for kind in ISSUE_KINDS.values())
+
+
+def test_more_issues_than_records_are_no_share_of_them(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("a\x01\tb\x01\nc\td\n", encoding="utf-8")
+    _, report = read_pairs([path])
+    assert any(line.startswith("warning: control character, 2 found (100.00% of") for line in report.to_lines())
+    path.write_text("a\x01\tb\x01\n", encoding="utf-8")
+    _, report = read_pairs([path])
+    assert any(line.startswith("warning: control character, 2 found. ") for line in report.to_lines())

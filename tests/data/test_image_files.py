@@ -352,3 +352,10 @@ def test_damaged_bytes_give_an_image_or_a_clear_refusal(kind, place, change, cut
             assert decode_image(bytes(content), "x").dtype == np.uint8
         except UserError as error:
             assert error.location == "x"  # noqa: PT017
+
+
+def test_a_recording_is_no_damaged_image():
+    with pytest.raises(ImageError, match=r"This is not an image but a recording \(WAV\)"):
+        decode_bytes(b"RIFF\x24\x00\x00\x00WAVEfmt ", "a.webp")
+    with pytest.raises(ImageError, match="damaged or truncated"):
+        decode_bytes(b"RIFF\x24\x00\x00\x00WEBPVP8 ", "a.webp")

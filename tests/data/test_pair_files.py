@@ -103,3 +103,24 @@ def test_short_labels_are_not_reported(tmp_path):
     for kind, count in ((UserPairs, 9), (UserLabeledTexts, 0)):
         _, (report,) = kind(paths=(str(tmp_path / "a.tsv"),)).read()
         assert report.counts["length ratio"] == count
+
+
+def test_training_pairs_with_a_test_source_are_left_out_and_counted(tmp_path):
+    (tmp_path / "a.tsv").write_text("".join(f"source {number}\ttarget {number}\n" for number in range(40)))
+    (tmp_path / "b.tsv").write_text("source 3\tother\nsource 5\tother\nnew\tother\n")
+    files = {"paths": (str(tmp_path / "a.tsv"),), "test": (str(tmp_path / "b.tsv"),)}
+    splits, reports = UserPairs(**files, overlap="leave-out").read()
+    assert len(splits["train"]) + len(splits["valid"]) == 38
+    assert not {"source 3", "source 5"} & {each.source for each in splits["train"] + splits["valid"]}
+    assert any(line.startswith("2 of them were left out of training") for line in reports[0].to_lines())
+
+
+def test_no_target_of_a_held_out_pair_is_in_training(tmp_path):
+    lines = [f"source {number}\ttarget {number // 3}\n" for number in range(90)]
+    (tmp_path / "a.tsv").write_text("".join(lines))
+    splits = UserPairs(paths=(str(tmp_path / "a.tsv"),)).splits()
+    train = {each.target for each in splits["train"]}
+    assert splits["test"]
+    assert not train & {each.target for each in [*splits["test"], *splits["valid"]]}
+    (tmp_path / "b.tsv").write_text("".join(f"source {number}\ttarget\n" for number in range(90)))
+    assert UserPairs(paths=(str(tmp_path / "b.tsv"),)).splits()["test"]  # one target for all: split by sources

@@ -76,3 +76,13 @@ def test_a_padded_batch_keeps_its_words():
     assert batch.source.word_ids.shape == batch.source.values.shape == batch.labels.shape == (2, 12)
     assert batch.source.word_ids[0, :7].tolist() == [0, 1, 1, 2, 2, 2, 0]
     assert batch.source.word_ids[1].tolist() == [0] * 12
+
+
+def test_a_word_longer_than_the_whole_limit_is_cut_and_reported_and_the_words_after_it_stay():
+    example = Example("", "", source_words=("a" * 99, "b"), source_tags=("X", "Y"), location="a.conllu:7")
+    dataset = TaggedTextDataset([example], LETTERS, ["X", "Y"], max_tokens=10)
+    ids, word_numbers = encode_words(example.source_words, LETTERS, 10)
+    assert word_numbers == [1] * 5 + [2]
+    assert len(ids) == 6
+    assert dataset.warnings() == [f"1 words are longer than 10 tokens and were cut: a.conllu:7 {'a' * 20}...."]
+    assert encode_words(["a" * 10], LETTERS, 10)[1] == [1] * 10

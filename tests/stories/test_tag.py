@@ -57,6 +57,21 @@ def test_every_word_gets_its_tag(run: RunFolder):
     assert load(run.path)("Ann " * 400).truncated
 
 
+def test_a_word_longer_than_the_model_reads_is_cut_and_reported(run: RunFolder, names: Path, tmp_path: Path, capsys):
+    url = "http://" + "x" * 3000
+    assert load(run.path)(f"{url} Smith sees").truncated
+    assert load(run.path)(f"{url} Smith sees").text.split()[1].startswith("Smith/")
+    (tmp_path / "in.txt").write_text(f"Ann sees\n{url}\nBob sees\n")
+    assert command(["predict", str(run), "-f", str(tmp_path / "in.txt"), "--out", str(tmp_path / "out.txt")]) == 0
+    assert len((tmp_path / "out.txt").read_text().splitlines()) == 3
+    test = tmp_path / "test.conll"
+    test.write_text(f"{url} O\nSmith I-PER\n\n")
+    recipe = tiny_recipe(names, "tag", **SMALL, **{"corpus.test": [str(test)], "training.steps": 1})
+    evaluated = train_recipe(recipe, tmp_path / "run")
+    assert command(["eval", str(evaluated)]) == 0
+    assert "note   test: 1 words are longer than" in capsys.readouterr().out
+
+
 def test_it_is_scored_by_words_and_by_spans(run: RunFolder, capsys):
     scores = evaluate(run)["test"]
     assert scores["accuracy"] == 100

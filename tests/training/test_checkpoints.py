@@ -508,3 +508,24 @@ def test_no_damaged_checkpoint_is_ever_loaded(tmp_path, accidents):
         assert len(rejected) == len(worse)
         assert all(name in message for name, message in zip(worse, rejected, strict=True))
         assert sorted(path.name for path in here.iterdir()) == sorted(folders)  # nothing was deleted
+
+
+def test_the_oldest_checkpoints_are_given_up_for_one_that_does_not_fit_but_the_newest_intact_one_stays(
+    tmp_path, monkeypatch
+):
+    for step in (1, 2, 3):
+        put(tmp_path, step)
+    damage = next((tmp_path / "step-000003").glob("*.safetensors"))
+    damage.write_bytes(b"")
+    usage = shutil.disk_usage(tmp_path)
+
+    def space(folder):
+        return usage._replace(free=10**9 if len(list(tmp_path.glob("step-*"))) < 3 else 0)
+
+    monkeypatch.setattr(shutil, "disk_usage", space)
+    put(tmp_path, 4)
+    assert steps(tmp_path) == ["step-000002", "step-000003", "step-000004"]
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=0))
+    with pytest.raises(DiskFull):
+        put(tmp_path, 5)
+    assert steps(tmp_path) == ["step-000004"]

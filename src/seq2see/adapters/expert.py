@@ -11,7 +11,6 @@ files, is stored, and another model is refused. The path of the base is only whe
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +30,7 @@ from seq2see.core.files import (
     manifest_bytes,
     read_verified,
     sync_folder,
+    temporary_path,
     verify_folder,
     write_bytes,
 )
@@ -101,8 +101,7 @@ def is_expert(folder: Path) -> bool:
 
 def write_expert(folder: Path, expert: Expert, step: int = 0) -> None:
     """Write the folder of an expert atomically."""
-    temporary = folder.with_name(f".{folder.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary = temporary_path(folder)
     files = expert.files()
     for name, content in files.items():
         write_bytes(temporary / name, content)

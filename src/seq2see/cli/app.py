@@ -27,7 +27,7 @@ from seq2see.cli.recipes import diff, recipes, show
 from seq2see.cli.runs import ensemble, runs
 from seq2see.cli.train import train
 from seq2see.cli.transcribe import transcribe
-from seq2see.core.errors import UserError, unknown_name
+from seq2see.core.errors import UserError, printable, unknown_name
 
 USER_ERROR = 2
 BROKEN_PIPE = 1
@@ -149,7 +149,8 @@ def run(arguments: list[str]) -> int:
         if error.filename is None:
             _discard_output()
         subject = f"{error.filename}: This" if error.filename else "The output"
-        print(f"seq2see: {subject} cannot be written or read ({error.strerror}). {CHECK}", file=sys.stderr)
+        message = printable(f"seq2see: {subject} cannot be written or read ({error.strerror}). {CHECK}")
+        print(message, file=sys.stderr)
         return USER_ERROR
     except KeyboardInterrupt:
         return 130

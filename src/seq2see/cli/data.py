@@ -47,14 +47,45 @@ def get(name: Annotated[str, typer.Argument(help="A corpus of the catalogue.")])
 def check(
     names: Annotated[list[str], typer.Argument(help="A corpus of the catalogue, or your own files.")],
     task: Annotated[str, typer.Option("--task", help="The task or recipe that the files are for, as in `train`.")] = "",
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--columns", help="Columns of your table: --columns text=review label=sentiment."),
+    ] = None,
 ) -> None:
     """Verify a corpus, or check your own files for errors; exit code 2 if there are any."""
     from seq2see.data.catalogue.entries import CATALOGUE
 
+    roles = {each.partition("=")[0] for each in [*(columns or []), *names]}
+    names, chosen = split_columns(names, columns or [])
+    task = task or ("classify-text" if chosen and roles & {"text", "label"} else "")
     if len(names) == 1 and names[0] in CATALOGUE:
         _check_corpus(names[0])
     else:
-        _check_files([Path(name) for name in names], task)
+        _check_files([Path(name) for name in names], task, chosen)
+
+
+def split_columns(names: list[str], columns: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """The files among these arguments, and the setting of the columns that `--columns` chooses.
+
+    The shell gives the option only its first value: further ones, such as `label=sentiment`, stand among the files.
+    """
+    from seq2see.core.errors import UserError
+
+    if not columns:
+        return names, {}
+    roles = {"text": 0, "source": 0, "label": 1, "target": 1}
+    further = [name for name in names if name.partition("=")[0] in roles and "=" in name and not Path(name).exists()]
+    chosen: dict[int, str] = {}
+    for column in [*columns, *further]:
+        role, _, name = column.partition("=")
+        if role not in roles or not name or roles[role] in chosen:
+            hint = "Write both once: --columns text=review label=sentiment (or source=... target=...)."
+            raise UserError(f"'{column}' does not choose a column.", location="--columns", hint=hint)
+        chosen[roles[role]] = name
+    if len(chosen) < 2:
+        hint = "Write both: --columns text=review label=sentiment (or source=... target=...)."
+        raise UserError("Two columns are needed, and one is named.", location="--columns", hint=hint)
+    return [name for name in names if name not in further], {"corpus.columns": (chosen[0], chosen[1])}
 
 
 def _check_corpus(name: str) -> None:
@@ -67,8 +98,8 @@ def _check_corpus(name: str) -> None:
         raise typer.Exit(2)
 
 
-def _check_files(paths: list[Path], task: str) -> None:
-    from seq2see.core.errors import missing_file
+def _check_files(paths: list[Path], task: str, chosen: dict[str, Any]) -> None:
+    from seq2see.core.errors import missing_file, printable
     from seq2see.data.readers.data_kinds import KIND_NAMES, guess_data_kind
 
     for path in paths:
@@ -81,13 +112,14 @@ def _check_files(paths: list[Path], task: str) -> None:
         corpus: Any = task_of(recipe(task)).corpus(tuple(map(str, paths)))
     else:
         corpus = guess_data_kind(paths)
+    corpus = corpus.with_(**{name.removeprefix("corpus."): value for name, value in chosen.items()})
     print(f"checked as {KIND_NAMES[corpus.kind]}{'' if task else ' (--task TASK checks them for another task)'}")
     reports = corpus.check()
     is_small = corpus.kind in ("texts", "series") and sum(path.stat().st_size for path in paths) < LARGE_ENOUGH
     if is_small and all(report.first_error is None for report in reports):
         _check_windows(corpus, task or "write", reports[0])
     for report in reports:
-        print("\n".join(report.to_lines()))
+        print(printable("\n".join(report.to_lines())))
     if any(report.count_severity("error") for report in reports):
         raise typer.Exit(2)
 

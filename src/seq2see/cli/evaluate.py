@@ -112,7 +112,7 @@ def print_scores(task: Task, run: object, scores: dict[str, Any]) -> None:
             print_wrapped(line)
         else:
             _print_table(line)
-    for warning in scores.get("changed_splits", ()):
+    for warning in (*scores.get("changed_splits", ()), *scores.get("notes", ())):
         print(f"note   {warning}")
     print(f"files  {run}/eval, {run}/report.html")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import sys
@@ -23,6 +24,8 @@ INTERRUPTED = 130
 MORE = "..."
 IMAGE_SIZE = "source.image_size"
 """The only model setting that can be changed at prediction."""
+TRAINED_PARTS = ("source", "target", "encoder", "decoder", "training", "objective", "corpus")
+"""The parts of a recipe that are fixed by training."""
 
 
 def predict(
@@ -47,6 +50,9 @@ def predict(
         bool, typer.Option("--per-matrix", help="Mix each matrix of the experts separately, for --dispatch few-shot.")
     ] = False,
     naming: Annotated[str, typer.Option(help="The question that names the task; {question} is the message.")] = "",
+    steps: Annotated[
+        int | None, typer.Option(help="Forecast so many values after the end of the table in --file.")
+    ] = None,
 ) -> None:
     """Predict: translate, generate, classify or forecast."""
     with importing():
@@ -66,7 +72,9 @@ def predict(
             model = _open_experts(
                 run, experts, engine, DispatchRequest(dispatch, classifier, shots, naming, per_matrix)
             )
-    if texts is None and file is None and out is None and sys.stdin.isatty() and sys.stdout.isatty():
+    if steps is not None:
+        _forecast_file(model, run, file or [], steps, json_)
+    elif texts is None and file is None and out is None and sys.stdin.isatty() and sys.stdout.isatty():
         interactive(model, settings, json_)
     elif texts and out is None:
         _predict_texts(model, texts, settings, json_)
@@ -102,6 +110,26 @@ def _open_experts(run: str, experts: list[str], engine: str, request: DispatchRe
     if line:
         print(f"seq2see: {line}", file=sys.stderr)
     return model
+
+
+def _forecast_file(model: Model, run: str, files: list[Path], steps: int, as_json: bool) -> None:
+    """Print the values after the end of a table: time, value, and an interval that had 80 % of the earlier values."""
+    from dataclasses import asdict
+
+    from seq2see.core.errors import UserError
+    from seq2see.runs.forecast_file import forecast_file
+    from seq2see.runs.run_folder import find_run
+
+    if len(files) != 1:
+        raise UserError("--steps needs one table.", hint="Name it: --file sales.csv --steps 30.")
+    column = getattr(find_run(run).recipe().slot("corpus"), "column", "")
+    future = forecast_file(model, files[0], steps, column)
+    if not as_json:
+        print("time\tvalue\tlow 10 %\thigh 90 %")
+    for each in future:
+        cells = [f"{number:.6g}" if number == number else "" for number in (each.value, each.low, each.high)]
+        numbers = {name: value for name, value in asdict(each).items() if value == value}  # without nan
+        print(json.dumps(numbers, ensure_ascii=False) if as_json else "\t".join([each.time, *cells]))
 
 
 def _predict_texts(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
@@ -279,5 +307,8 @@ def decoding_setting(text: str) -> tuple[str, Any]:
     slot, _, rest = path.partition(".")
     if slot not in ("decoding", "prediction") or not rest:
         hint = "Use, for example, decoding.num_beams=5, or prediction.top_k=3 for an encoder-only model."
+        if slot in TRAINED_PARTS and rest:
+            message = f"'{path}' belongs to the trained model, and cannot be changed after training."
+            raise UserError(message, hint=f"Train another run with --set {text}. {hint}")
         raise UserError(f"'{path}' is not a setting of a prediction.", hint=hint)
     return rest, value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from typing import Annotated
 
@@ -32,6 +33,7 @@ def show(
     from seq2see.core.settings import walk
     from seq2see.recipes import registry
 
+    _print_shared_name(recipe)
     shown = registry.recipe(recipe)
     if toml:
         print(shown.toml(), end="")
@@ -40,6 +42,14 @@ def show(
         print(path if isinstance(value, type) else f"{path} = {_short(value)}")
         if meaning:
             print(textwrap.fill(meaning, width=79, initial_indent="    ", subsequent_indent="    "))
+
+
+def _print_shared_name(name: str) -> None:
+    """Print which of a recipe and a run of one name is meant."""
+    from seq2see.api import shared_name_note
+
+    if note := shared_name_note(name):
+        print(f"seq2see: {note}", file=sys.stderr)
 
 
 def _short(value: object) -> str:
@@ -53,6 +63,8 @@ def diff(
     """Show the settings in which two recipes or runs differ."""
     from seq2see.api import recipe_of
 
+    for name in (first, second):
+        _print_shared_name(name)
     left, right = (dict(_flat(recipe_of(name))) for name in (first, second))
     for path in sorted(left.keys() | right.keys()):
         left_value, right_value = (each.get(path, "missing") for each in (left, right))

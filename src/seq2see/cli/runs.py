@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ def runs() -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from seq2see.core.errors import UserError, printable
     from seq2see.runs.run_folder import all_runs
     from seq2see.training.loop import read_metrics
 
@@ -26,13 +28,21 @@ def runs() -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("run", "recipe", "step", "state", "test score"):
         table.add_column(title, overflow="fold", no_wrap=title == "run")  # names are not truncated
+    faults = []
     for run in folders:
-        metrics, (name, score) = read_metrics(run.metrics), _name_and_score(run)
+        try:
+            metrics, (name, score) = read_metrics(run.metrics), _name_and_score(run)
+        except (UserError, OSError, UnicodeDecodeError) as error:  # the other runs are listed all the same
+            faults.append(str(error))
+            table.add_row(printable(str(run)), "?", "?", "damaged", "")
+            continue
         table.add_row(
-            str(run), name, f"{metrics[-1]['step']:,}" if metrics else "0",
+            printable(str(run)), name, f"{metrics[-1]['step']:,}" if metrics else "0",
             "finished" if run.finished else "unfinished", score,
         )  # fmt: skip
     Console().print(table)
+    for fault in faults:
+        print(f"seq2see: {printable(fault)}", file=sys.stderr)
 
 
 def _name_and_score(run: RunFolder) -> tuple[str, str]:

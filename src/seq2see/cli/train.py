@@ -20,22 +20,39 @@ def train(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; default: runs/<recipe>.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as path=value.")] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--columns", help="Columns of your table: --columns text=review label=sentiment."),
+    ] = None,
     dry: Annotated[bool, typer.Option("--dry-run", help="Show data, model and a batch; do not train.")] = False,
 ) -> None:
     """Train a model; resume it if it was interrupted."""
     with importing():
         if not dry:
             _start_cuda_warmup()
+        from seq2see.api import shared_name_note
+        from seq2see.cli.data import split_columns
         from seq2see.recipes.registry import resolve
         from seq2see.runs.report import write_report
+        from seq2see.runs.run_folder import finished_run
         from seq2see.runs.terminal import Terminal, program_name
         from seq2see.runs.train import dry_run, train_recipe
         from seq2see.tasks.task import task_of
         from seq2see.training.loop import Interrupted
 
-    resolved = resolve(recipe, [str(path) for path in data or []], dict(_assignments(set_ or [])))
+    if note := shared_name_note(recipe):
+        print(f"note   {note}")
+    files, chosen = split_columns([str(path) for path in data or []], columns or [])
+    resolved = resolve(recipe, files, dict(_assignments(set_ or [])) | chosen)
     if dry:
         dry_run(resolved, print)
+        return
+    finished = finished_run(resolved, out)
+    if finished is not None:
+        if not (finished.path / "report.html").exists():
+            write_report(finished)
+        print(f"run    {finished} is finished; there is nothing to do")
+        print(f"next   {program_name()} eval {finished}\n       {program_name()} predict {finished}")
         return
     with Terminal("train", resolved.steps, task_of(resolved).unit) as terminal:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,7 +24,20 @@ class UserError(Exception):
     def __str__(self) -> str:
         location = f"{self.location}: " if self.location else ""
         hint = f" {self.hint}" if self.hint else ""
-        return f"{location}{self.message}{hint}"
+        return printable(f"{location}{self.message}{hint}")
+
+
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters except the line break, and those that change the direction of writing."""
+
+
+def printable(text: str) -> str:
+    """A text for a terminal: control characters, say in a file name, are escapes, so that no terminal obeys them.
+
+    >>> print(printable("a\x1b[2Jb"))
+    a\x1b[2Jb
+    """
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def closest_match(word: str, words: Iterable[str]) -> str | None:

@@ -9,10 +9,12 @@ with equal size and hash.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,14 +35,11 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a temporary file, flush it to the disk, then rename it over the old file.
-
-    The temporary name is always the same, so that the remains of a killed process are overwritten.
-    """
+    """Write a temporary file, flush it to the disk, then rename it over the old file."""
     if path.is_dir():  # otherwise the error would name the temporary file
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = temporary_path(path)
     try:
         with temporary.open("wb") as file:
             file.write(content)
@@ -50,6 +49,47 @@ def write_bytes(path: Path, content: bytes) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+_TEMPORARY = re.compile(r"\.(.+?)(?:\.(\d{1,9})-[0-9a-f]{12})?\.tmp", re.ASCII | re.DOTALL)
+_own_temporaries = set[str]()  # of this process, which may write in several threads
+
+
+def temporary_path(path: Path) -> Path:
+    """A name in the same folder that no other process uses; the remains of ended processes are removed."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(path.parent) as items:
+        for item in items:
+            match = _TEMPORARY.fullmatch(item.name)
+            if match and match[1] == path.name and _is_stale(item.name, match[2]):
+                remove_path(Path(item.path))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(6).hex()}.tmp")
+    _own_temporaries.add(temporary.name)
+    return temporary
+
+
+def _is_stale(name: str, process_id: str | None) -> bool:
+    if process_id is None or int(process_id) == os.getpid():  # process ids repeat in containers
+        return name not in _own_temporaries
+    return not is_process_alive(int(process_id))
+
+
+def is_process_alive(process_id: int) -> bool:
+    """Whether a process with this id runs on this machine."""
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # the process belongs to another user and is alive
+    return True
+
+
+def remove_path(path: Path) -> None:
+    """Remove a file, a link or a whole folder, if it exists."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
@@ -68,6 +108,10 @@ def sha256(path: Path) -> str:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The numbers of the errors of a full disk, a full quota and a limit of the file size."""
 
 
 # --- manifests ---
@@ -172,8 +216,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         raise UserError(
             "This exists already.", location=str(folder), hint="Name another folder with --out, or remove this one."
         )
-    temporary = folder.with_name(f".{folder.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary = temporary_path(folder)
     try:
         temporary.mkdir(parents=True)
     except OSError as error:

@@ -24,6 +24,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandle
 from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
+from seq2see.core.documents import read_toml_tables
 from seq2see.core.errors import UserError, unknown_name
 
 
@@ -99,11 +100,7 @@ AnySettings = typing.TypeVar("AnySettings", bound=Settings)
 
 def read_toml(cls: type[AnySettings], path: Path) -> AnySettings:
     """Read a settings tree from a TOML file."""
-    try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"This is not valid TOML: {error}.", location=str(path)) from None
-    return read_tree(cls, tree, location=str(path))
+    return read_tree(cls, read_toml_tables(path), location=str(path))
 
 
 def read_tree(cls: type[AnySettings], tree: dict[str, Any], *, location: str = "") -> AnySettings:
@@ -127,7 +124,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         raise UserError(f"'{text}' is not a setting.", hint="Write it as path=value, say training.steps=200.")
     try:
         return path.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML, or an integer with thousands of digits
         return path.strip(), value.strip()
 
 

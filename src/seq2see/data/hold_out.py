@@ -36,18 +36,55 @@ def hold_out(
     *,
     allow_overlap: bool = False,
     labels: Callable[[Example], Collection[str]] = lambda example: (),
+    groups: Callable[[Sequence[Example]], list[str]] | None = None,
 ) -> Splits:
     """Split examples so that no held-out source occurs in training; given valid or test examples are used unchanged.
 
-    `labels` returns the label or the tags of an example, each of which must remain in training.
+    `labels` returns the label or the tags of an example, each of which must remain in training. `groups` returns for
+    each example the group that stays together; by default its source.
     """
     missing = [name for name, split in (("test", test), ("valid", valid)) if split is None]
-    splits = split_groups(examples, [example.source for example in examples], missing, list(map(labels, examples)))
+    names = groups(examples) if groups else [example.source for example in examples]
+    splits = split_groups(examples, names, missing, list(map(labels, examples)))
     splits["valid"] += valid or []
     splits["test"] += test or []
     if test is not None and not allow_overlap:
         _check_overlap(examples, test)  # including validation examples: the checkpoint is selected with them
     return splits
+
+
+MAX_GROUP = 0.5
+"""Groups of connected pairs are used if none has more than this share of all pairs."""
+
+
+def groups_of_pairs(examples: Sequence[Example]) -> list[str]:
+    """For each pair the name of its group: pairs that share a source or a target are in one.
+
+    So neither text of a held-out pair occurs in training. If nearly all pairs are connected (many sources with one
+    target), this would leave nothing to hold out, and the source alone is the group. The name is the first source in
+    alphabetical order: a pair that shares no target is held out as by its source.
+
+    >>> pairs = [Example("b", "x"), Example("a", "x"), Example("a", "y"), *(Example(str(n), str(n)) for n in range(9))]
+    >>> groups_of_pairs(pairs)[:4]
+    ['a', 'a', 'a', '0']
+    """
+    parents: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def root(text: tuple[str, str]) -> tuple[str, str]:
+        parents.setdefault(text, text)
+        while parents[text] != text:
+            parents[text] = text = parents[parents[text]]  # path halving, for later calls
+        return text
+
+    for example in examples:
+        parents[root(("target", example.target))] = root(("source", example.source))
+    first: dict[tuple[str, str], str] = {}
+    roots = [root(("source", example.source)) for example in examples]
+    for example, each in zip(examples, roots, strict=True):
+        first[each] = min(first.get(each, example.source), example.source)
+    names = [first[each] for each in roots]
+    largest = max(Counter(names).values(), default=0)
+    return names if largest <= MAX_GROUP * len(names) else [example.source for example in examples]
 
 
 def check_hold_out(hold: Callable[[], Any], report: DataReport) -> None:
@@ -179,5 +216,5 @@ def _check_overlap(train: Sequence[Example], test: Sequence[Example]) -> None:
             f"{len(shared):,} of {len(test):,} test sources are also in the training data; "
             f"the first is at {train_examples[first.source].location or 'an unknown location'}.",
             location=first.location,
-            hint="Remove them from one of the two, or set corpus.overlap=allow.",
+            hint="Leave them out of training with corpus.overlap=leave-out, or set corpus.overlap=allow.",
         )

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2see.core.batch import IGNORE_INDEX, Batch, Images, Sequences
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.core.seeds import permutation
@@ -159,7 +160,7 @@ class ImageProcessor(Tokenizer):
     def load(path: Path) -> ImageProcessor:
         """Read a file that `save` wrote; any other file is an error."""
         try:
-            config = json.loads(path.read_bytes())
+            config = load_json(path)
             if "frames" in config:
                 return VideoProcessor(int(config["image_size"]), int(config["channels"]), int(config["frames"]))
             return ImageProcessor(int(config["image_size"]), int(config["channels"]))

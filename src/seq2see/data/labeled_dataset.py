@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences, WordSequences
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
-from seq2see.data.pair_dataset import EncodedTexts, IntArray, PairDataset, take_padded
+from seq2see.data.pair_dataset import MAX_SHOWN, EncodedTexts, IntArray, PairDataset, take_padded
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
 
@@ -78,17 +78,29 @@ def with_leading_space(word: str, kind: str) -> str:
 
 
 def encode_words(words: Sequence[str], tokenizer: Tokenizer, max_tokens: int) -> tuple[list[int], list[int]]:
-    """The token ids of the first words that fit into `max_tokens` tokens, and for each token the number of its word."""
+    """The token ids of the first words that fit into `max_tokens` tokens, and for each token the number of its word.
+
+    A word that alone has more tokens (a URL of hundreds of letters) is cut to half of them, so that other words fit.
+    """
     ids, word_numbers = list[int](), list[int]()
     for number, token_ids in enumerate(
         tokenizer.encode_many([with_leading_space(word, tokenizer.kind) for word in words]), 1
     ):
         token_ids = token_ids or [UNK]  # a word without tokens counts as one unknown token
+        if len(token_ids) > max_tokens:
+            token_ids = token_ids[: max(max_tokens // 2, 1)]
         if len(ids) + len(token_ids) > max_tokens:
             break
         ids += token_ids
         word_numbers += [number] * len(token_ids)
     return ids, word_numbers
+
+
+def long_words(words: Sequence[str], tokenizer: Tokenizer, max_tokens: int) -> list[str]:
+    """The words that alone have more than `max_tokens` tokens."""
+    # A token has at least one character, so most words need not be encoded.
+    candidates = [word for word in words if len(word.encode()) >= max_tokens]
+    return [word for word in candidates if len(tokenizer.encode(with_leading_space(word, tokenizer.kind))) > max_tokens]
 
 
 class TaggedTextDataset(PairDataset):
@@ -103,6 +115,11 @@ class TaggedTextDataset(PairDataset):
             {"source": tokenizer},
         )
         rows = [encode_words(example.source_words, tokenizer, max_tokens) for example in examples]
+        self.cut_words = [
+            (example.location or f"example {number}", word)
+            for number, example in enumerate(examples, 1)
+            for word in long_words(example.source_words, tokenizer, max_tokens)
+        ]
         truncated = [
             index
             for index, (row, each) in enumerate(zip(rows, examples, strict=True))
@@ -118,6 +135,15 @@ class TaggedTextDataset(PairDataset):
     def characters(self) -> int:
         """The total length of all words, in characters."""
         return sum(len(word) for example in self.examples for word in example.source_words)
+
+    def warnings(self) -> list[str]:
+        """Warnings for the user, also about words that were cut."""
+        if not self.cut_words:
+            return super().warnings()
+        shown = ", ".join(f"{location} {word[:20]}..." for location, word in self.cut_words[:MAX_SHOWN])
+        limit = self.max_tokens_by_side["source"]
+        cut = f"{len(self.cut_words)} words are longer than {limit} tokens and were cut: {shown}"
+        return [*super().warnings(), cut + (", ..." if len(self.cut_words) > MAX_SHOWN else ".")]
 
     def batch(self, indices: IntArray) -> Batch:
         """These sentences, and the tag of each word."""

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from seq2see.core.batch import Batch, Sequences
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.data.examples import Example
@@ -78,7 +79,7 @@ class StandardScaler(Tokenizer):
     def load(path: Path) -> StandardScaler:
         """Read a file that `save` wrote; any other file is an error."""
         try:
-            found = json.loads(path.read_bytes())
+            found = load_json(path)
             return StandardScaler(float(found["mean"]), float(found["std"]))
         except (ValueError, KeyError, TypeError):
             raise UserError("This file has no scaler.", location=str(path), hint="Restore it from a copy.") from None

@@ -8,11 +8,11 @@ that is nearly right changes the replies silently.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError, require_packages
 from seq2see.data.chat_templates import BaseTemplate, ChatMLTemplate, Llama2Template, Llama3Template
 from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN
@@ -88,7 +88,7 @@ def _folder_source(folder: Path) -> str | None:
         if own.exists():
             return own.read_text(encoding="utf-8")
         config = folder / "tokenizer_config.json"
-        tree: Any = json.loads(config.read_bytes()) if config.exists() else {}
+        tree: Any = load_json(config) if config.exists() else {}
         source = tree.get("chat_template")
         if isinstance(source, list):  # several templates with names
             source = next((each["template"] for each in source if each["name"] == "default"), None)

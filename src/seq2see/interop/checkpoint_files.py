@@ -8,7 +8,6 @@ seq2see, and both use the shapes that are stored in the mapping, so there is one
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -19,11 +18,19 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError
 from seq2see.core.files import MANIFEST
 from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN
 
 HF_ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu", "relu": "relu"}
+
+
+LAYER_COUNTS = ("num_hidden_layers", "n_layer")
+MAX_LAYERS = 1 << 10
+"""No model has more blocks; the largest have some hundred."""
+MAX_SIZE = 1 << 22
+"""No model has a larger width, vocabulary or number of positions: four million."""
 
 
 class JsonConfig:
@@ -43,8 +50,12 @@ class JsonConfig:
         value = self.require(name) if default is None else self.get(name, default)
         if type(value) is not int or value < 1:
             raise UserError(
-                f"'{name}' is {value!r}, but it should be a whole number from 1 on.", location=self.location
+                f"'{name}' is {repr(value)[:40]}, but it should be a whole number from 1 on.", location=self.location
             )
+        largest = MAX_LAYERS if name in LAYER_COUNTS else MAX_SIZE
+        if value > largest:  # the names and shapes of so many weights would fill the memory before they are compared
+            message = f"'{name}' is {str(value)[:40]}, and at most {largest:,} is supported."
+            raise UserError(message, location=self.location, hint=DOWNLOAD_AGAIN)
         return value
 
     def boolean(self, name: str, default: bool) -> bool:
@@ -191,7 +202,7 @@ def _files(folder: Path) -> list[Path]:
     if not index.exists():
         raise _no_weights(folder)
     try:
-        names = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
+        names = sorted(set(load_json(index)["weight_map"].values()))
     except (OSError, ValueError) as error:
         raise UserError(f"This index cannot be read: {error}.", location=str(index), hint=DOWNLOAD_AGAIN) from None
     except (KeyError, TypeError, AttributeError):
@@ -272,7 +283,7 @@ def is_pretrained(path: Path) -> bool:
     if path.suffix in (".gguf", ".npz"):
         return path.is_file()
     try:
-        tree = json.loads((path / "config.json").read_bytes())
+        tree = load_json(path / "config.json")
         return "model_type" in tree or is_timm(tree)
     except ValueError:
         return not (path / MANIFEST).exists()  # damaged, and no folder of seq2see: reading it raises the error

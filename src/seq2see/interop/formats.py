@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seq2see.core.errors import UserError, unknown_name
-from seq2see.data.tokenizers.tokenizer import EOS, SplitTokenizer
+from seq2see.data.tokenizers.tokenizer import EOS, EOS_TEXT, SplitTokenizer
 from seq2see.decoding.engine import Decoding
 from seq2see.interop.ctranslate2 import translate_options, write_ct2
 from seq2see.interop.exportable import ExportableModel
@@ -36,14 +36,23 @@ def format_of(name: str) -> ExportFormat:
     return FORMATS[name]
 
 
+SHOWN_OPTIONS = ("beam_size", "length_penalty", "patience", "max_decoding_length", "return_end_token")
+"""The options of CTranslate2 that change which output is the best one."""
+
+
 def _ct2_example(stored: ExportableModel, folder: Path) -> str:
     decoding = stored.config.decoding
-    options = f"beam_size={decoding.num_beams}, max_decoding_length={decoding.max_new_tokens}"
+    try:
+        chosen = translate_options(decoding)
+    except UserError:  # the notes give the reason
+        chosen = {"beam_size": decoding.num_beams, "max_decoding_length": decoding.max_new_tokens}
+    options = ", ".join(f"{name}={chosen[name]!r}" for name in SHOWN_OPTIONS if name in chosen)
     return f"""\
 import ctranslate2, tokenizers
 source, target = (tokenizers.Tokenizer.from_file(name) for name in {_tokenizer_paths(stored, folder)})
 answers = ctranslate2.Translator("{folder}").translate_batch([source.encode("your text").tokens], {options})
-print(target.decode([target.token_to_id(token) for token in answers[0].hypotheses[0]]))"""
+tokens = [token for token in answers[0].hypotheses[0] if token != "{EOS_TEXT}"]
+print(target.decode([target.token_to_id(token) for token in tokens]))"""
 
 
 def _tokenizer_paths(stored: ExportableModel, folder: Path) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seq2see.core.documents import refuse_special
 from seq2see.core.errors import UserError, require_packages
 from seq2see.core.settings import read_tree
 from seq2see.data.tokenizers.pretrained_tokenizer import DOWNLOAD_AGAIN, byte_level_json
@@ -57,11 +58,20 @@ def read_gguf(path: Path) -> PretrainedModel:
     require_packages("gguf", "gguf")
     from gguf import GGUFReader
 
+    refuse_special(path)
     try:
         reader = GGUFReader(path)
         metadata = {name: field.contents() for name, field in reader.fields.items()}
-    except (OSError, ValueError, IndexError, KeyError) as error:
-        raise UserError(f"This GGUF file cannot be read: {error}.", location=str(path), hint=DOWNLOAD_AGAIN) from None
+        return _read_model(path, reader, metadata)
+    except UserError:
+        raise
+    except Exception as error:  # the readers of file and tokenizer raise many types for damaged data
+        message = f"This GGUF file cannot be read: {type(error).__name__} {str(error)[:200]}."
+        raise UserError(message, location=str(path), hint=DOWNLOAD_AGAIN) from None
+
+
+def _read_model(path: Path, reader: Any, metadata: dict[str, Any]) -> PretrainedModel:
+    """The model with these metadata."""
     kind = metadata.get("general.architecture")
     if kind != "llama":
         message = f"Only GGUF files of llama are supported, and the architecture of this one is {kind}."
@@ -134,13 +144,27 @@ def _config(path: Path, metadata: dict[str, Any], tensors: GgufTensors) -> JsonC
     return JsonConfig(tree, str(path))
 
 
+def _check_vocabulary(path: Path, tokens: Any, metadata: dict[str, Any]) -> None:
+    """Raise an error for a vocabulary without merges, with repeated tokens, or with special ids outside of it."""
+    fault, ids = "", [metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos", "padding")]
+    if "tokenizer.ggml.merges" not in metadata:
+        fault = "has no merges"
+    elif not isinstance(tokens, list) or len(set(tokens)) < len(tokens):
+        fault = "has repeated tokens"
+    elif any(each is not None and (type(each) is not int or not 0 <= each < len(tokens)) for each in ids):
+        fault = f"has {len(tokens):,} tokens, and a special token with an id outside of them"
+    if fault:
+        raise UserError(f"The tokenizer of this file {fault}.", location=str(path), hint=DOWNLOAD_AGAIN)
+
+
 def _tokenizer(path: Path, metadata: dict[str, Any]) -> dict[str, Any]:
     """A `tokenizer.json` with the vocabulary and the merges of the file."""
     kind, pre_tokenizer = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
     if kind != "gpt2" or pre_tokenizer not in PRE_TOKENIZERS:
         message = f"The tokenizer of this file is not supported: {kind}, {pre_tokenizer}."
         raise UserError(message, location=str(path), hint="Give the model's Hugging Face folder instead.")
-    tokens = metadata["tokenizer.ggml.tokens"]
+    tokens = metadata.get("tokenizer.ggml.tokens", [])
+    _check_vocabulary(path, tokens, metadata)
     types = metadata.get("tokenizer.ggml.token_type", [])
     specials = [token for token, token_type in zip(tokens, types, strict=False) if token_type == CONTROL_TOKEN]
     vocabulary = {token: token_id for token_id, token in enumerate(tokens)}

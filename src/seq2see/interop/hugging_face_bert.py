@@ -7,7 +7,6 @@ an error with its name, and so does, before anything is written, a setting that 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.files import atomic_folder, write_bytes, write_json
 from seq2see.core.settings import Settings, read_tree
@@ -132,7 +132,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        content = json.loads(path.read_bytes())
+        content = load_json(path)
     except (OSError, ValueError) as error:
         raise UserError(f"This file cannot be read: {error}.", location=str(path), hint=DOWNLOAD_AGAIN) from None
     return content if isinstance(content, dict) else {}
@@ -353,7 +353,7 @@ def _write_tokenizer(text: Tokenizer, folder: Path, max_length: int) -> None:
         zip(("pad", "cls", "sep", "unk"), (text.token_name(number) for number in _special_ids(text)), strict=True)
     )
     if not isinstance(text, PretrainedTokenizer):
-        document = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+        document = load_json(folder / "tokenizer.json")
         write_json(
             folder / "tokenizer.json", document | {"post_processor": _post_processor()} | _with_mask(document, text)
         )

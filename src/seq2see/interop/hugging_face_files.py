@@ -7,11 +7,11 @@ target. The tokens of the target have a prefix that no token of the source begin
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from seq2see.core.documents import load_json
 from seq2see.core.files import write_json
 from seq2see.data.tokenizers.pretrained_tokenizer import PretrainedTokenizer, TokenIdMap
 from seq2see.data.tokenizers.tokenizer import BOS, BOS_TEXT, EOS, EOS_TEXT, PAD, PAD_TEXT, UNK, UNK_TEXT, Tokenizer
@@ -165,7 +165,7 @@ def write_causal_tokenizer(text: Tokenizer, folder: Path, max_length: int, speci
     """Write a language model's tokenizer; one that seq2see trained adds <bos>, a pretrained one is unchanged."""
     text.save(folder / "tokenizer.json")
     if not isinstance(text, PretrainedTokenizer):
-        document = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+        document = load_json(folder / "tokenizer.json")
         write_json(
             folder / "tokenizer.json", document | {"post_processor": template_processing(BOS_TEXT, BOS, first=True)}
         )

@@ -6,11 +6,11 @@ No code of the folder is executed: `config.json` holds the architecture, safeten
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError
 from seq2see.core.settings import read_tree
 from seq2see.data.tokenizers.pretrained_tokenizer import (
@@ -151,7 +151,7 @@ def _load_weights(
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        tree = json.loads(path.read_bytes())
+        tree = load_json(path)
         if not isinstance(tree, dict):
             raise ValueError("it is not a JSON object")
     except (OSError, ValueError) as error:

@@ -10,7 +10,7 @@ For a model with another setting an error names that setting before anything is 
 
 from __future__ import annotations
 
-import json
+import math
 import re
 import zipfile
 import zlib
@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite, isqrt
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from jaxtyping import Float
 from safetensors.torch import save
 from torch import Tensor
 
+from seq2see.core.documents import load_json, refuse_special
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.files import atomic_folder, write_bytes, write_json
 from seq2see.core.settings import read_tree
@@ -184,8 +186,12 @@ def image_settings_of(settings: ModelSettings) -> ImageSource:
 SUFFIX = ".npy"
 PREFIXES = ("params/", "opt/target/", "target/")
 """Prefixes of weight names in files that also hold the state of the optimizer."""
-UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""Exceptions of a damaged archive; an encrypted archive raises a RuntimeError."""
+UNREADABLE = (
+    OSError, ValueError, EOFError, RuntimeError, SyntaxError, TokenError, MemoryError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""Exceptions of a damaged archive; an encrypted archive or a nested header raises a RuntimeError."""
+MAX_RATIO, SMALL_ARCHIVE = 20, 1 << 24
+"""An archive may expand to so many times its size: weights hardly compress, and zeros fill the memory."""
 STACKED_BLOCKS = "/encoderblock/"
 """The mark in the name of an array in which the weights of all blocks are stacked."""
 
@@ -196,7 +202,11 @@ class NpzFile:
     def __init__(self, path: Path):
         self.location = str(path)
         try:
+            refuse_special(path)
             self._archive = zipfile.ZipFile(path)
+            expanded, size = sum(item.file_size for item in self._archive.infolist()), path.stat().st_size
+            if expanded > MAX_RATIO * size + SMALL_ARCHIVE:
+                raise ValueError(f"{size:,} bytes expand to {expanded:,}")
             names = [name.removesuffix(SUFFIX) for name in self._archive.namelist() if name.endswith(SUFFIX)]
             self._prefix = next((each for each in PREFIXES if any(name.startswith(each) for name in names)), "")
             model_names = [name for name in names if name.startswith(self._prefix)]
@@ -205,7 +215,7 @@ class NpzFile:
             )
         except UNREADABLE as error:
             raise UserError(
-                f"These weights cannot be read: {error}.", location=self.location, hint=DOWNLOAD_AGAIN
+                f"These weights cannot be read: {str(error)[:200]}.", location=self.location, hint=DOWNLOAD_AGAIN
             ) from None
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -250,7 +260,11 @@ class NpzFile:
             read_header = (
                 np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             )
-            return tuple(read_header(file)[0])
+            shape, _, dtype = read_header(file)
+            stored = self._archive.getinfo(name + SUFFIX).file_size
+            if any(size < 1 for size in shape) or math.prod(shape) * dtype.itemsize > stored:
+                raise ValueError(f"the array {name[:80]} has the shape {str(shape)[:80]} in {stored:,} bytes")
+            return tuple(shape)
 
 
 # Options without a counterpart here: the only supported value, which is also the default of a missing key.
@@ -311,7 +325,7 @@ def _normalization(folder: Path, kind: str, channels: int) -> tuple[tuple[float,
     # The default in a file is one half; without a file, DeiT has ImageNet's mean and standard deviation.
     defaults = IMAGENET if kind == "deit" and not path.exists() else (HALF, HALF)
     try:
-        preprocessor = json.loads(path.read_bytes()) if path.exists() else {}
+        preprocessor = load_json(path) if path.exists() else {}
         rescale_factor = preprocessor.get("rescale_factor", 1 / 255)
         if not preprocessor.get("do_rescale", True) or abs(rescale_factor * 255 - 1) > 1e-3:
             raise ValueError("pixels are not rescaled to numbers from 0 to 1")

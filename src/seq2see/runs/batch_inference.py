@@ -23,6 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, Self, TextIO
 
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError
 from seq2see.core.files import sync_folder, write_json
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy
@@ -415,7 +416,7 @@ class OutputFile:
     def _read_progress(self) -> dict[str, Any] | None:
         """The content of the progress file; None without one."""
         try:
-            note = json.loads(self.note.read_bytes())
+            note = load_json(self.note)
             assert note["format"] == FORMAT
             assert isinstance(note["provenance"], dict)
             assert {type(note["window"][key]) for key in ("start", "end")} == {int}

@@ -5,11 +5,11 @@ Stored predictions are read back as rows, each with the quality and the confiden
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
 from seq2see.data.readers.texts import read_text
@@ -33,6 +33,7 @@ def evaluate(
 
     `settings` override the decoding settings of the run, or `image_size`.
     """
+    run.refuse_links()
     model, recipe = load(str(run.path)), run.recipe()
     recipe, scores = model.task.adapt(recipe, settings)
     splits, _ = model.task.read(recipe)
@@ -112,7 +113,7 @@ def evaluated_rows(folder: RunFolder, model: Model, split: str) -> list[Evaluate
     path = tables[split]
     try:
         if path.suffix == ".json":
-            return model.task.evaluated_rows(model, json.loads(path.read_text(encoding="utf-8")))
+            return model.task.evaluated_rows(model, load_json(path))
         header, *rows = read_rows(path)
         return model.task.evaluated_rows(model, [row for row in rows if len(row) == len(header)])
     except (ValueError, LookupError, TypeError):

@@ -7,8 +7,7 @@ computed on padding.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
 from torch import nn
 
@@ -26,8 +26,10 @@ from seq2see.acceleration.swaps import Conditions, accelerate, plain_only
 from seq2see.adapters.expert import is_expert
 from seq2see.core.batch import Images, Sequences
 from seq2see.core.devices import device_of, pick_device
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.files import read_verified, verify_folder
+from seq2see.core.settings import Settings, walk
 from seq2see.core.worker_pool import WorkerPool
 from seq2see.decoding.engine import (
     MAX_TOKENS,
@@ -274,7 +276,7 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
     if is_pretrained(folder):
         return _read_pretrained(folder, device)
     try:
-        tree = json.loads((folder / "config.json").read_bytes())
+        tree = load_json(folder / "config.json")
     except (OSError, ValueError) as error:
         raise _damaged(folder, f"This model cannot be read: {error}.") from None
     config = config_from_tree(tree, str(folder / "config.json"))
@@ -288,10 +290,30 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
     tokenizers = Tokenizers.load(folder)
     members = []
     for number, settings in enumerate((config.model, *config.members), 1):
+        content = read_verified(folder, weights_file(number), files)
+        try:
+            tensors = from_bytes(content)
+        except (SafetensorError, KeyError, ValueError) as error:
+            raise _damaged(folder, f"{weights_file(number)} holds no tensors: {error}.") from None
+        _check_sizes(folder, settings, tensors)
         members.append(task_named(config.task).build(settings, tokenizers))
-        load_named_tensors(members[-1], from_bytes(read_verified(folder, weights_file(number), files)))
+        load_named_tensors(members[-1], tensors)
     module = Ensemble(members) if config.members else members[0]
     return StoredModel(config, module.to(device).eval(), tokenizers)  # type: ignore[arg-type]
+
+
+def _check_sizes(folder: Path, settings: Settings, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Raise an error if the sizes in the config cannot be those of the weights, before a model of that size is built.
+
+    A model has at least as many tensors as blocks, and no matrix is wider than its largest weight.
+    """
+    largest = max((max(tensor.shape, default=1) for tensor in tensors.values()), default=1)
+    limits = {"depth": len(tensors), "width": largest}
+    for path, value, _ in walk(settings):
+        name = path.rpartition(".")[2]
+        if name in limits and isinstance(value, int) and value > limits[name]:
+            message = f"By its config {path} is {str(value)[:40]}, more than its weights allow."
+            raise _damaged(folder, message)
 
 
 def _damaged(folder: Path, message: str) -> UserError:

@@ -14,12 +14,12 @@ import torch
 import seq2see
 from seq2see.core.devices import describe_machine
 from seq2see.core.errors import UserError
-from seq2see.core.files import write_json, write_text
+from seq2see.core.files import atomic_folder, write_json, write_text
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.runs.load import read_model
 from seq2see.runs.prepare import write_common_fingerprints
-from seq2see.runs.run_folder import RunFolder, folder_for
-from seq2see.tasks.model_folder import StoredModel, members_of, write_model
+from seq2see.runs.run_folder import RunFolder, folder_for, remove_remains
+from seq2see.tasks.model_folder import Recipe, StoredModel, members_of, write_model
 from seq2see.tasks.task import task_named
 
 
@@ -37,14 +37,23 @@ def make_ensemble(runs: Sequence[RunFolder], out: Path | None = None) -> RunFold
     members = [settings for each in stored for settings in (each.config.model, *each.config.members)]
     changes = {"name": name, "model": members[0], "members": tuple(members[1:])}
     config = first.model_copy(update=changes)
-    folder = folder_for(recipe, out)
+    final = folder_for(recipe, out).path
+    module = Ensemble([member for each in stored for member in members_of(each.module)])
+    if final.exists():
+        remove_remains(final)
+    with atomic_folder(final) as temporary:
+        folder = RunFolder(temporary)
+        _write_run(folder, recipe, runs, StoredModel(config, module, stored[0].tokenizers))
+    return RunFolder(final)
+
+
+def _write_run(folder: RunFolder, recipe: Recipe, runs: Sequence[RunFolder], stored: StoredModel) -> None:
+    """Write the files of an ensemble."""
     write_text(folder.recipe_file, recipe.toml())
     machine = {"seq2see": seq2see.__version__, **describe_machine(), "members": [str(run) for run in runs]}
     write_json(folder.path / "env.json", {**machine, "command": sys.argv})
     write_common_fingerprints(folder, runs)
-    module = Ensemble([member for each in stored for member in members_of(each.module)])
-    write_model(folder.model, StoredModel(config, module, stored[0].tokenizers))
-    return folder
+    write_model(folder.model, stored)
 
 
 def _stored(run: RunFolder) -> StoredModel:

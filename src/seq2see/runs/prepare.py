@@ -14,7 +14,6 @@ parts that both tasks have (`Task.pretrained_parts`): of an encoder-only model t
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from torch import nn
 
 from seq2see.adapters.adapt import chosen_matrices
 from seq2see.adapters.expert import ExpertConfig
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.core.settings import Settings, walk
@@ -248,7 +248,7 @@ def _train_overlap(evaluated: Sequence[Example], train: Sequence[Example], then:
 
 def _read_fingerprints(run: RunFolder) -> dict[str, SplitFingerprint]:
     try:
-        stored = json.loads(run.splits.read_text(encoding="utf-8"))
+        stored = load_json(run.splits)
         return {name: {"sha256": str(stored[name]["sha256"]), **stored[name]} for name in ("train", *stored)}
     except (ValueError, KeyError, TypeError):
         message = "The split fingerprints of this run cannot be read."

@@ -12,13 +12,14 @@ import json
 import math
 import re
 import shlex
-import tomllib
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from seq2see.core.documents import read_json, read_toml_tables
+from seq2see.core.errors import UserError
 from seq2see.core.files import write_text
 from seq2see.runs.experts import ADAPTER_FIGURE
 from seq2see.runs.run_folder import RunFolder, read_rows, read_scores, read_table
@@ -336,8 +337,8 @@ NOT_DOCUMENTS = ("env", "splits", "data_report", "scores")
 
 def write_report(run: RunFolder) -> Path:
     """Draw the training curves and write the page; scores are included after `eval`."""
-    toml = run.recipe_file.read_text(encoding="utf-8")
-    recipe = tomllib.loads(toml)
+    run.refuse_links()
+    recipe, toml = read_toml_tables(run.recipe_file), run.recipe_file.read_text(encoding="utf-8")
     results, task = results_of(run, recipe), task_named(str(recipe.get("task")), str(run.recipe_file))
     environment = _read_json(run.path / "env.json")
     about = _headline(task, results) + _describe(run, recipe, results.metrics, environment)
@@ -505,4 +506,7 @@ def _clock(seconds: float) -> str:
 
 
 def _read_json(path: Path) -> Tree:
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    tree = read_json(path) if path.exists() else {}
+    if not isinstance(tree, dict):
+        raise UserError("This is not a JSON object.", location=str(path), hint="Restore the file.")
+    return tree

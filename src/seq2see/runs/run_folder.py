@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError, closest_match
+from seq2see.core.process_lock import LOCK_FILES
 from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.tasks.model_folder import Recipe
 from seq2see.tasks.task import read_recipe
@@ -64,6 +66,13 @@ class RunFolder:
         """Whether training is complete."""
         return self.model.is_dir()
 
+    def refuse_links(self) -> None:
+        """Raise an error if a file or folder of the run is a link: what is written there would be written elsewhere."""
+        for path in (*self.path.glob("*"), *self.evaluation.glob("*"), *self.samples.glob("*")):
+            if path.is_symlink():
+                hint = "Replace it by the file or folder itself."
+                raise UserError("This is a link, and a run has no links.", location=str(path), hint=hint)
+
     def recipe(self) -> Recipe:
         """The recipe this run was made from."""
         return read_recipe(self.recipe_file)
@@ -90,9 +99,34 @@ def folder_for(recipe: Recipe, out: Path | None) -> RunFolder:
     raise UserError(f"There are already 9,999 runs with the name {base}.", hint="Name another folder with --out.")
 
 
+def finished_run(recipe: Recipe, out: Path | None) -> RunFolder | None:
+    """The finished run that a repeated command would make again.
+
+    With a folder, that is the run in it, if its recipe is the same. Without one, each command makes a new run, except
+    after a process that ended between its model and its report.
+    """
+    if out is not None:
+        candidates = [RunFolder(out)]
+    else:
+        runs = [run for run in all_runs() if run.path.name.startswith(recipe.name)]
+        candidates = [run for run in runs if not (run.path / "report.html").exists()]
+    same = (run for run in reversed(candidates) if run.finished and run.recipe_file.exists() and run.recipe() == recipe)
+    return next(same, None)
+
+
+def remove_remains(path: Path) -> None:
+    """Remove a folder with nothing but temporary files; any other one, such as half an ensemble, is an error."""
+    if not _is_free(path):
+        hint = "Delete the folder, or name another one with --out."
+        raise UserError("This folder has a run that is not finished.", location=str(path), hint=hint)
+    shutil.rmtree(path)
+
+
 def _is_free(path: Path) -> bool:
     """Whether the path does not exist, or has only the temporary files of a run that was killed at its start."""
-    return not path.exists() or (path.is_dir() and all(item.name.endswith(".tmp") for item in path.iterdir()))
+    return not path.exists() or (
+        path.is_dir() and all(item.name.endswith(".tmp") or item.name in LOCK_FILES for item in path.iterdir())
+    )
 
 
 def find_run(name: str) -> RunFolder:
@@ -165,7 +199,7 @@ def read_scores(run: RunFolder) -> dict[str, Any]:
     """The scores of the last evaluation; empty if there was none."""
     path = run.evaluation / "scores.json"
     try:
-        return dict(json.loads(path.read_bytes()))
+        return dict(load_json(path))
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError):

@@ -20,6 +20,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from seq2see.core.errors import printable
+
 LOG_SECONDS = 10.0
 """Seconds between progress lines in a log file."""
 
@@ -51,7 +53,7 @@ class Terminal:
 
     def log(self, text: str) -> None:
         """Print a permanent line."""
-        self.console.print(text, markup=False)
+        self.console.print(printable(text), markup=False)
 
     def step(self, step: int, metrics: dict[str, float]) -> None:
         """Receive the metrics of a training step."""

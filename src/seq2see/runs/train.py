@@ -6,9 +6,11 @@ run shows the model, the first example of a batch as the model receives it, and 
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -27,7 +29,8 @@ from seq2see.adapters.expert import Expert
 from seq2see.core.batch import Batch
 from seq2see.core.devices import describe_machine, pick_device
 from seq2see.core.errors import UserError
-from seq2see.core.files import write_json, write_text
+from seq2see.core.files import DISK_FULL_ERRORS, write_json, write_text
+from seq2see.core.process_lock import exclusive_folder
 from seq2see.core.seeds import seed_torch
 from seq2see.core.startup import cuda_warmup, run_in_background
 from seq2see.data.examples import Example
@@ -41,7 +44,7 @@ from seq2see.runs.prepare import (
     prepare,
     write_split_fingerprints,
 )
-from seq2see.runs.run_folder import RunFolder, folder_for
+from seq2see.runs.run_folder import RUNS, RunFolder, folder_for
 from seq2see.tasks.model import Model
 from seq2see.tasks.model_folder import ModelConfig, Recipe, StoredModel, write_model
 from seq2see.tasks.task import CountingStep, plain, task_of
@@ -102,13 +105,18 @@ def validation_callback(
     return callback
 
 
-def sample_callback(recipe: Recipe, prepared: PreparedData, run: RunFolder) -> Callback:
+def sample_callback(recipe: Recipe, prepared: PreparedData, run: RunFolder, log: Callable[[str], None]) -> Callback:
     """Write the outputs for a few validation examples, the same at every evaluation."""
 
     def callback(trainer: Trainer, stop: StopRequest) -> None:
         with trainer.evaluation_model() as model, merged(model) as module:
             table = sample_table(module, recipe, prepared, stop)
-        write_text(run.samples / f"step-{trainer.step:06d}.tsv", table)
+        try:
+            write_text(run.samples / f"step-{trainer.step:06d}.tsv", table)
+        except OSError as error:
+            if error.errno not in DISK_FULL_ERRORS:
+                raise
+            log(f"WARNING {run.samples}: the disk is full, and the samples of this step are missing.")
 
     return callback
 
@@ -145,7 +153,26 @@ def train_recipe(recipe: Recipe, out: Path | None = None, listener: ProgressList
     """Train a recipe to the end; resume its unfinished run if there is one."""
     listener = listener or NullListener()
     cuda_warmup()
-    run = folder_for(recipe, out)
+    with _exclusive_run(recipe, out) as run:
+        if run.path.name != (out or Path(recipe.name)).name:
+            listener.log(f"note   {out or RUNS / recipe.name} has another run; this one is {run}")
+        _train_in(run, recipe, listener)
+    return run
+
+
+@contextmanager
+def _exclusive_run(recipe: Recipe, out: Path | None) -> Iterator[RunFolder]:
+    """The folder for a run of this recipe, which no other process may train in at the same time."""
+    while True:
+        run = folder_for(recipe, out)
+        with exclusive_folder(run.path, "This run is being trained"):
+            if folder_for(recipe, out) == run:  # else another process finished the run in the meantime
+                yield run
+                return
+
+
+def _train_in(run: RunFolder, recipe: Recipe, listener: ProgressListener) -> None:
+    run.refuse_links()
     prepared = prepare(recipe, listener.log)
     task_of(recipe).check_dataset(recipe, prepared.train)
     _open_folder(run, recipe, prepared)
@@ -161,7 +188,6 @@ def train_recipe(recipe: Recipe, out: Path | None = None, listener: ProgressList
         # On a full disk the checkpoint of this step may be missing.
         stop.folder, stop.saved_step = str(run), max((step for step, _ in list_checkpoints(run.checkpoints)), default=0)
         raise
-    return run
 
 
 def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, listener: ProgressListener) -> None:
@@ -173,10 +199,10 @@ def train_by_gradient(recipe: Recipe, prepared: PreparedData, run: RunFolder, li
     batch_at = training_batches(recipe, prepared, trainer, full=trainer.device.type == "cuda")
     if resume(trainer, run.checkpoints, prepared.fingerprints, listener.log):
         listener.log(f"resume from step {trainer.step:,} of {run}")
-    metrics_logger = MetricsLogger(run.path, trainer.step)
+    metrics_logger = MetricsLogger(run.path, trainer.step, listener.log)
     callbacks = [
         validation_callback(recipe, prepared, metrics_logger, listener.log),
-        sample_callback(recipe, prepared, run),
+        sample_callback(recipe, prepared, run, listener.log),
     ]
     if figure := task.batch_figure(batch_at(1), prepared.train):
         figure(run.samples / "batch.png")
@@ -339,6 +365,15 @@ def count_weights(model: torch.nn.Module) -> int:
 
 
 TIMED_STEPS = 3
+TRAINING_BYTES = 16
+"""Bytes per weight in training by Adam in float32: the weight, its gradient and two moments."""
+
+
+def _memory() -> int:
+    """The bytes of memory of the device on which a model is trained."""
+    if pick_device().type == "cuda":
+        return torch.cuda.get_device_properties(pick_device()).total_memory
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def dry_run(recipe: Recipe, log: Callable[[str], None]) -> None:
@@ -349,10 +384,17 @@ def dry_run(recipe: Recipe, log: Callable[[str], None]) -> None:
     if task.count(recipe, prepared.train, prepared.valid) is not None:
         log(f"model  {task.describe(recipe, torch.nn.Module(), prepared.train)}")
         return
-    trainer = new_trainer(recipe, prepared, log)
-    for name, part in trainer.model.named_children():
+    with torch.device("meta"):  # shapes without memory: a model of any size can be described
+        model = task.build(recipe.model, prepared.tokenizers)
+    for name, part in model.named_children():
         log(f"part   {name:<8} {type(part).__name__:<20} {count_weights(part):>12,} weights")
-    log(f"model  {count_weights(trainer.model):,} weights in total (tied weights counted once)")
+    log(f"model  {count_weights(model):,} weights in total (tied weights counted once)")
+    needed, memory = TRAINING_BYTES * count_weights(model), _memory()
+    if needed > memory:
+        sizes = f"{needed / 1e9:,.0f} GB for training, and this machine has {memory / 1e9:,.0f} GB"
+        log(f"memory {sizes}: no step was timed")
+        return
+    trainer = new_trainer(recipe, prepared, log)
     batch_at = training_batches(recipe, prepared, trainer)
     batch = batch_at(1)
     inputs = {"source": batch.source, "target": batch.target}

@@ -98,6 +98,7 @@ class ClassifyText(EncoderOnlyTask):
     recipe: ClassVar[type[Recipe]] = ClassifyTextRecipe
     row_kind: ClassVar[RowKind] = "labels"
     comparison: ClassVar[Comparison] = "decisions"
+    unit: ClassVar[str] = "texts"
 
     def corpus(self, paths: tuple[str, ...]) -> UserLabeledTexts:
         """The user's own texts with labels: one table, or two files aligned by line."""

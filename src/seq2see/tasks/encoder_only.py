@@ -29,6 +29,7 @@ from seq2see.tasks.model import (
     Prediction,
     ScoredText,
     TextAttention,
+    checked_inputs,
     format_candidates,
     reject_settings,
     trace_batch,
@@ -142,6 +143,7 @@ class Predictor(Model):
 
         For image models, `texts` are file names or pixel arrays, and `image_size` is the resolution.
         """
+        texts = checked_inputs(texts, self.task.input_kind)
         model = Predictor(self.task.with_settings(self.stored, settings), self.engine, self.task)
         reject_settings(list(Candidates.model_fields), prefix, settings, "This is an encoder-only model", "prediction")
         prediction = self.config.prediction.with_(**settings)

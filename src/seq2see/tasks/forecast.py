@@ -35,7 +35,7 @@ from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, Series
 from seq2see.models.transformer import TransformerSettings
 from seq2see.tasks.generative import evaluate_series
-from seq2see.tasks.model import Model, NamedBatch, Output, Prediction, TextAttention, reject_settings
+from seq2see.tasks.model import Model, NamedBatch, Output, Prediction, TextAttention, checked_inputs, reject_settings
 from seq2see.tasks.model_folder import Recipe, StoredModel, Tokenizers
 from seq2see.tasks.report_parts import (
     ReportPart,
@@ -342,6 +342,7 @@ class Forecaster(Model):
         **settings: Any,
     ) -> list[Prediction]:
         """Forecast the continuation of each series by `max_new_tokens` values."""
+        texts = checked_inputs(texts, "series")
         reject_settings(["max_new_tokens"], prefix, settings, "A forecast is not decoded")
         count, predictions = self.config.decoding.with_(**settings).max_new_tokens, []
         for index, text in enumerate(texts):

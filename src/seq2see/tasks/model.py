@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -114,6 +114,25 @@ def reject_settings(
         raise UserError(f"{reason}, so '{unsupported[0]}' has no effect.", hint=f"It supports {names}.")
 
 
+def checked_inputs(inputs: Sequence[Any], input_kind: str = "text") -> Sequence[Any]:
+    """The inputs of a prediction as a list; a single text, a table or another value in place of texts is refused.
+
+    >>> checked_inputs(("a", "b"))
+    ['a', 'b']
+    """
+    several = 'Write model("good") for one, model.predict(["good", "bad"]) for several'
+    if isinstance(inputs, str | bytes):
+        raise UserError("`predict` takes a list of inputs, and this is a single text.", hint=f"{several}.")
+    if isinstance(inputs, Mapping) or (hasattr(inputs, "iloc") and hasattr(inputs, "columns")):
+        hint = f'{several}, or model.predict(table["text"]) for the column of a table.'
+        raise UserError(f"This is a {type(inputs).__name__}, and not a list of inputs.", hint=hint)
+    listed = list(inputs)
+    for number, each in enumerate(listed, 1):
+        if each is None or (input_kind == "text" and not isinstance(each, str)):
+            raise UserError(f"The input {number} is a {type(each).__name__}, and not a text.", hint=f"{several}.")
+    return listed
+
+
 def _visible(token: str) -> str:
     """A token without the spaces around it, or ▁ for a token of spaces only."""
     return token.strip(" ").replace("\n", "⏎").replace("\t", "⇥") or "▁"
@@ -156,6 +175,7 @@ class Model:
         output starts with it. `indices` number the texts, and sampling depends on them; the default is 0, 1, ...
         `large_batch`: the texts are a part of a large input, so that optimizing the model pays off.
         """
+        texts = checked_inputs(texts)
         decoding = self.config.decoding.with_(**settings)
         sources, prompts, prefix_ids = self._encode_all(texts), texts, self.tokenizers.target.encode(prefix)
         if not self.has_source:

@@ -16,19 +16,28 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, InstanceOf, SerializeAsAny, ValidationError, model_validator
+from pydantic import Field, InstanceOf, SerializeAsAny, ValidationError, field_validator, model_validator
 from safetensors.torch import save as to_bytes
 
 from seq2see.adapters.expert import Expert
 from seq2see.adapters.settings import AdapterSettings
+from seq2see.core.documents import load_json, read_json
 from seq2see.core.errors import UserError
-from seq2see.core.files import MANIFEST, file_entry, manifest_bytes, sha256, sync_folder, write_bytes, write_json
+from seq2see.core.files import (
+    MANIFEST,
+    file_entry,
+    manifest_bytes,
+    sha256,
+    sync_folder,
+    temporary_path,
+    write_bytes,
+    write_json,
+)
 from seq2see.core.settings import OpenKinds, Settings
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.series_dataset import StandardScaler
@@ -60,6 +69,10 @@ TextEncoder = Annotated[
 """The encoders of texts."""
 
 
+MAX_NAME = 100
+"""No recipe has a longer name."""
+
+
 class Recipe(Settings):
     """All settings of a run: data, model, training and evaluation."""
 
@@ -75,6 +88,16 @@ class Recipe(Settings):
 
     model_settings: ClassVar[type[ModelSettings]] = ModelSettings
     """The type of the settings of the model."""
+
+    @field_validator("name")
+    @classmethod
+    def check_name(cls, name: str) -> str:
+        """The name of a recipe is that of its folder, and leads to no other folder."""
+        is_plain = name.isprintable() and not set(name) & set("/\\")
+        if not is_plain or not name.strip() or name.startswith(".") or len(name) > MAX_NAME:
+            shown = repr(name[:MAX_NAME])
+            raise ValueError(f"{shown} is no name of a folder: leave out / and \\ and a point at the beginning")
+        return name
 
     @property
     def model(self) -> ModelSettings:
@@ -187,7 +210,7 @@ class Tokenizers:
 def _read_pretrained(folder: Path) -> PretrainedTokenizer:
     """The tokenizer that a run loaded from a pretrained model, with its id map."""
     try:
-        id_map = TokenIdMap.of(**json.loads((folder / "token_ids.json").read_bytes()))
+        id_map = TokenIdMap.of(**load_json(folder / "token_ids.json"))
     except (ValueError, TypeError) as error:
         raise UserError(f"This id map cannot be read: {error}.", location=str(folder / "token_ids.json")) from None
     return PretrainedTokenizer(read_pretrained_tokenizer(folder), id_map)
@@ -197,7 +220,7 @@ def _labels(path: Path) -> tuple[str, ...]:
     """The labels of a model; none without a labels file."""
     if not path.exists():
         return ()
-    labels = json.loads(path.read_text(encoding="utf-8"))
+    labels = read_json(path)
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or not labels:
         raise UserError("This is not a list of labels.", location=str(path), hint="Restore it from a backup.")
     return tuple(labels)
@@ -301,8 +324,7 @@ class StoredModel:
 
 def write_model(folder: Path, stored: StoredModel) -> None:
     """Write the folder atomically."""
-    temporary = folder.with_name(f".{folder.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary = temporary_path(folder)
     if stored.expert is None:
         for number, member in enumerate(members_of(stored.module), 1):
             weights = {name: tensor.cpu().contiguous() for name, tensor in named_tensors(member).items()}

@@ -16,7 +16,7 @@ from seq2see.core.errors import UserError
 from seq2see.data.catalogue.catalogue import CatalogueCorpus
 from seq2see.data.examples import Example
 from seq2see.data.generated.pocket.pocket_corpus import PocketCorpus
-from seq2see.data.labeled_dataset import TaggedTextDataset, encode_words, with_leading_space
+from seq2see.data.labeled_dataset import TaggedTextDataset, encode_words, long_words, with_leading_space
 from seq2see.data.readers.conll import UserTaggedTexts
 from seq2see.data.tokenizers.tokenizer import BOS, BPE, EOS
 from seq2see.metrics.classification import ConfusionMatrix, SpanScore, are_bio_tags
@@ -66,6 +66,7 @@ class Tag(ClassifyText):
     # A token that is moved alone would become part of another word.
     fixed_order: ClassVar[str] = "This model tags words, whose tokens cannot be reordered."
     row_kind: ClassVar[RowKind] = "tags"
+    unit: ClassVar[str] = "words"
 
     def corpus(self, paths: tuple[str, ...]) -> Any:
         """The user's own CoNLL or CoNLL-U files."""
@@ -101,12 +102,10 @@ class Tag(ClassifyText):
         words = split_words(raw)
         if not words:
             raise UserError("The text is empty.")
-        ids, word_ids = encode_words(words, stored.tokenizers.source, stored.config.model.source_text.max_tokens)
-        if not ids:
-            raise UserError(f"The word {words[0][:40]!r} is longer than the model's limit.")
-        return EncodedInput(
-            raw, [BOS, *ids, EOS], word_ids[-1] < len(words), [0, *word_ids, 0], unspaced_word_warnings(words)
-        )
+        tokenizer, max_tokens = stored.tokenizers.source, stored.config.model.source_text.max_tokens
+        ids, word_ids = encode_words(words, tokenizer, max_tokens)
+        is_cut = word_ids[-1] < len(words) or bool(long_words(words, tokenizer, max_tokens))
+        return EncodedInput(raw, [BOS, *ids, EOS], is_cut, [0, *word_ids, 0], unspaced_word_warnings(words))
 
     def postprocess(self, stored: StoredModel, inputs: EncodedInput, scores: Tensor, top_k: int) -> TaskResult:
         """Each word with its predicted tag; candidates for each word unless `top_k` is 1."""
@@ -146,7 +145,9 @@ class Tag(ClassifyText):
         """Word accuracy, and precision, recall and F1 of each tag and, with BIO tags, of spans."""
         evaluation = Evaluation()
         for name, examples in evaluated_splits(splits):
-            self.dataset(recipe, model.tokenizers, examples)  # refuses tags that are not in the training data
+            dataset = self.dataset(recipe, model.tokenizers, examples)  # refuses tags that are not in the training data
+            if warnings := dataset.warnings():
+                evaluation.scores.setdefault("notes", []).extend(f"{name}: {each}" for each in warnings)
             progress = partial(on_progress, "test")
             results = predict_all(model, self.inputs(examples), top_k=1, on_progress=progress)
             pairs = zip(examples, results, strict=True)

@@ -14,7 +14,6 @@ Tasks from outside are added by `register_task`.
 from __future__ import annotations
 
 import importlib
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from seq2see.core.batch import Batch, Sequences
+from seq2see.core.documents import read_toml_tables
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.settings import Settings, choices, read_tree
 from seq2see.data.examples import Example
@@ -528,11 +528,7 @@ def default_recipe(name: str) -> Recipe:
 
 def read_recipe(path: Path) -> Recipe:
     """Read a recipe from a TOML file; its `task` determines its type."""
-    try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"This is not valid TOML: {error}.", location=str(path)) from None
-    return recipe_from_tree(tree, str(path))
+    return recipe_from_tree(read_toml_tables(path), str(path))
 
 
 def recipe_from_tree(tree: dict[str, Any], location: str = "") -> Recipe:

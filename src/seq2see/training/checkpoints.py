@@ -12,7 +12,6 @@ are stored with the weights: resuming with other data or another vocabulary is r
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
@@ -30,7 +29,16 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from seq2see.core.errors import UserError, unknown_name
-from seq2see.core.files import MANIFEST, file_entry, manifest_bytes, read_verified, sync_folder, verify_folder
+from seq2see.core.files import (
+    DISK_FULL_ERRORS,
+    MANIFEST,
+    file_entry,
+    is_process_alive,
+    manifest_bytes,
+    read_verified,
+    sync_folder,
+    verify_folder,
+)
 from seq2see.models.build import copy_tensors, trained_tensors
 from seq2see.training.loop import BestEvaluation, Trainer
 from seq2see.training.optimizers import CheckpointAverage, Optimizer, average_weights
@@ -40,7 +48,6 @@ DISK_MARGIN = 1.2
 CHUNK_SIZE = 1 << 24
 """Files are written in chunks of this many bytes."""
 STATE, TENSORS = "state.json", ".safetensors"
-DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # `.replaced` marks the older of two saves of one step, for the short time in which both exist.
 _NAME = re.compile(r"step-(\d{6,18})(\.replaced)?", re.ASCII)
@@ -87,7 +94,7 @@ def save(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], state: 
     with _disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         _remove_stale(folder)
-        _check_free_space(folder, tensors)
+        _make_space(folder, tensors)
         temporary, final = _temporary_path(folder), folder / f"step-{step:06d}"
         try:
             _write_all(temporary, step, tensors, state)
@@ -231,21 +238,25 @@ def _remove_stale(folder: Path) -> None:
     """Delete temporary folders of processes that have ended."""
     for path in folder.glob(".tmp-*"):
         match = _TEMPORARY.fullmatch(path.name)
-        if match and not _is_other_process_alive(int(match[1])):
+        # Process ids repeat in containers, and this process has no save in progress.
+        own = match is not None and int(match[1]) == os.getpid()
+        if match and (own or not is_process_alive(int(match[1]))):
             _crash_point(f"sweep {path.name}")
             _delete(path)
 
 
-def _is_other_process_alive(process_id: int) -> bool:
-    if process_id == os.getpid():
-        return False  # process ids repeat in containers, and this process has no save in progress
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # the process belongs to another user and is alive
-    return True
+def _make_space(folder: Path, tensors: dict[str, dict[str, Tensor]]) -> None:
+    """Give up the oldest checkpoints while the new one does not fit; the newest intact one stays in any case."""
+    while True:
+        try:
+            _check_free_space(folder, tensors)
+            return
+        except DiskFull:
+            older = list_checkpoints(folder)
+            intact = next((index for index, (_, path) in enumerate(older) if not verify(path)), len(older))
+            if not older[intact + 1 :]:
+                raise
+            _remove(older[-1][1])
 
 
 def _check_free_space(folder: Path, tensors: dict[str, dict[str, Tensor]]) -> None:

@@ -32,8 +32,9 @@ from torch import Tensor, nn
 
 from seq2see.core.batch import AnswerBatch, Batch, ContiguousBatch, pick_rows
 from seq2see.core.devices import autocast
+from seq2see.core.documents import loads
 from seq2see.core.errors import UserError
-from seq2see.core.files import write_bytes
+from seq2see.core.files import DISK_FULL_ERRORS, write_bytes
 from seq2see.core.seeds import seed_torch
 from seq2see.models.build import trained_tensors
 from seq2see.training.objectives import CrossEntropy, Objective, batch_loss, repeat_for_r_drop
@@ -52,23 +53,33 @@ from seq2see.training.truncated_bptt import CarriedState
 class MetricsLogger:
     """The metrics log of one run. Opening it at a step deletes the entries of later steps; then it only grows."""
 
-    def __init__(self, folder: Path, step: int):
+    def __init__(self, folder: Path, step: int, warn: Callable[[str], None] = lambda text: None):
         self.metrics_path, self.timing_path = folder / "metrics.jsonl", folder / "timing.jsonl"
         self._pending: list[str] = []
+        self._unwritten, self._warn = "", warn  # lines for which the disk had no space
         self._clock, self._tokens = time.monotonic(), 0
         for path in (self.metrics_path, self.timing_path):
-            _truncate_after(path, step)
+            if damaged := _truncate_after(path, step):
+                warn(f"WARNING {path}: {damaged} damaged lines were removed; someone or something changed this log.")
+        if missing := _missing_steps(self.metrics_path, step):
+            warn(f"WARNING {self.metrics_path}: the metrics of {missing} of {step} steps are missing.")
 
     def log(self, step: int, **values: Any) -> None:
         """Log metrics of a step; they are written to the file at the next `flush`."""
         self._pending.append(json.dumps({"step": step, **values}, ensure_ascii=False) + "\n")
         self._tokens += int(values.get("tokens", 0))
 
-    def flush(self, step: int) -> None:
-        """Write the pending metrics, and the speed of the steps since the previous flush."""
+    def flush(self, step: int, last: bool = False) -> None:
+        """Write the pending metrics, and the speed of the steps since the previous flush.
+
+        Lines for which the disk has no space are kept for the next flush; after the `last` one that is an error.
+        """
         now = time.monotonic()
         seconds = now - self._clock
-        _append(self.metrics_path, "".join(self._pending))
+        self._unwritten, self._pending = self._unwritten + "".join(self._pending), []
+        if not self._write(last):
+            self.discard()
+            return
         if self._tokens and seconds > 0:
             speed = {
                 "step": step,
@@ -78,6 +89,21 @@ class MetricsLogger:
             _append(self.timing_path, json.dumps(speed) + "\n")
         self.discard()
         self.restart_clock()
+
+    def _write(self, last: bool) -> bool:
+        """Whether all lines could be written."""
+        try:
+            _append(self.metrics_path, self._unwritten)
+        except OSError as error:
+            if error.errno not in DISK_FULL_ERRORS:
+                raise
+            message = f"The metrics cannot be written ({error.strerror})."
+            if last:
+                raise UserError(message, location=str(self.metrics_path), hint="Free some space.") from None
+            self._warn(f"WARNING {self.metrics_path}: {message} They are kept until there is space.")
+            return False
+        self._unwritten = ""
+        return True
 
     def discard(self) -> None:
         """Discard the pending metrics."""
@@ -92,31 +118,51 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     """All entries of a metrics log; an incomplete last line (of a run that was killed) is skipped."""
     if not path.exists():
         return []
-    lines = path.read_bytes().split(b"\n")[:-1]
-    return [json.loads(line) for line in lines]
+    rows = []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
+        if not math.isfinite(_step_of(line)):
+            message, hint = f"Line {number:,} of this log is damaged.", "Delete the line."
+            raise UserError(message, location=str(path), hint=hint)
+        rows.append(loads(line))
+    return rows
 
 
 def _append(path: Path, text: str) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    size = path.stat().st_size if path.exists() else 0
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        if path.exists():
+            os.truncate(path, size)  # a part of the text may have been written
+        raise
 
 
-def _truncate_after(path: Path, step: int) -> None:
-    """Delete the entries after `step`: the resumed run will write them again."""
+def _truncate_after(path: Path, step: int) -> int:
+    """Delete the entries after `step`, which the resumed run will write again; return the number of damaged ones."""
     if not path.exists():
-        return
+        return 0
     lines = path.read_bytes().split(b"\n")[:-1]
-    kept = [line for line in lines if _step_of(line) <= step]
-    write_bytes(path, b"".join(line + b"\n" for line in kept))
+    steps = [_step_of(line) for line in lines]
+    write_bytes(path, b"".join(line + b"\n" for line, each in zip(lines, steps, strict=True) if each <= step))
+    return sum(math.isinf(each) for each in steps)
+
+
+def _missing_steps(path: Path, step: int) -> int:
+    """The number of steps up to this one without an entry."""
+    lines = path.read_bytes().split(b"\n")[:-1] if step and path.exists() else []
+    return step - len({_step_of(line) for line in lines}) if step else 0
 
 
 def _step_of(line: bytes) -> float:
+    """The step of an entry; infinity for a damaged one."""
     try:
-        return json.loads(line)["step"]
+        step = loads(line)["step"]
     except (ValueError, KeyError, TypeError):
-        return float("inf")
+        return math.inf
+    return step if type(step) is int and 0 <= step < 1 << 53 else math.inf
 
 
 class Interrupted(Exception):
@@ -190,7 +236,7 @@ def train(
             if trainer.callbacks_due:
                 _run_callbacks(trainer, callbacks, metrics_logger, stop)
             if stop or trainer.saving_due:
-                metrics_logger.flush(trainer.step)
+                metrics_logger.flush(trainer.step, last=trainer.done)
                 save(trainer)
             if stop:
                 raise Interrupted(stop.number, trainer.step)

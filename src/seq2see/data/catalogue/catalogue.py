@@ -284,10 +284,11 @@ def read_labeled(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
 
 def _labeled(example: Example) -> Example:
     """The example with the text as source and the label as target; SST-2 has them swapped, with a header."""
-    if example.source in (*LABEL_NAMES, "label"):
-        label = LABEL_NAMES.get(example.source, example.source)
-        return replace(example, source=example.target.strip(), target=label)
-    return example
+    swapped = example.source in (*LABEL_NAMES, "label")
+    text, label = (example.target, example.source) if swapped else (example.source, example.target)
+    if not swapped and label not in LABEL_NAMES:
+        return example
+    return replace(example, source=text.strip(), target=LABEL_NAMES.get(label, label))
 
 
 def read_universal_dependencies(corpus_files: CorpusFiles, source: str, target: str) -> Splits:

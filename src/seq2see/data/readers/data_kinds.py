@@ -14,7 +14,8 @@ from seq2see.data.readers.data_report import DataReport
 from seq2see.data.readers.image_sets import has_image_suffix
 from seq2see.data.readers.lines import read_lines, without_compression_suffix
 from seq2see.data.readers.number_series import UserSeries
-from seq2see.data.readers.pair_files import IMAGE_COLUMNS, SAMPLE_LINES, TABLE_READERS, UserPairs
+from seq2see.data.readers.pair_files import FASTTEXT_LABEL, TABLE_READERS, UserLabeledTexts, UserPairs, table_sample
+from seq2see.data.readers.table_columns import IMAGE_COLUMNS, SAMPLE_LINES, has_labels
 from seq2see.data.readers.texts import UserTexts
 from seq2see.data.readers.user_images import (
     UserCaptionedImages,
@@ -66,12 +67,19 @@ def guess_data_kind(paths: Sequence[Path]) -> UserData:
         raise UserError(message, location=", ".join(names), hint=hint)
     if len(paths) == 1 and suffixes == {".txt"} and not _has_columns(paths[0]):
         return UserTexts(paths=names)
-    return UserPairs(paths=names)
+    return (
+        UserLabeledTexts(paths=names)
+        if len(paths) == 1 and has_labels(table_sample(paths[0]))
+        else UserPairs(paths=names)
+    )
 
 
 def _has_columns(path: Path) -> bool:
-    """Whether one of the first lines contains a tab."""
-    return any("\t" in line.text for line in islice(read_lines(path, DataReport()), SAMPLE_LINES))
+    """Whether one of the first lines contains a tab, or begins with a label of fastText."""
+    return any(
+        "\t" in line.text or line.text.startswith(FASTTEXT_LABEL)
+        for line in islice(read_lines(path, DataReport()), SAMPLE_LINES)
+    )
 
 
 def _has_recordings(path: Path) -> bool:

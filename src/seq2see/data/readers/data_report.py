@@ -43,6 +43,11 @@ ISSUE_KINDS: dict[str, IssueKind] = {
         invalidates_file=True,
     ),
     "duplicate column": IssueKind("error", "Rename one of the columns.", invalidates_file=True),
+    "unclear columns": IssueKind(
+        "error",
+        "Choose them by name or number: --columns text=review label=sentiment, or --columns text=1 label=3.",
+        invalidates_file=True,
+    ),
     "no examples": IssueKind("error", "Use a file with at least one example.", invalidates_file=True),
     "damaged dataset": IssueKind("error", "Copy or download the file again.", invalidates_file=True),
     "no images": IssueKind(
@@ -127,6 +132,7 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "ignored file": IssueKind(
         "repair", "Nothing to do: hidden files and files without the suffix of an image or a recording were skipped."
     ),
+    "decimal comma": IssueKind("repair", "Nothing to do: in a table with semicolons 3,5 is three and a half."),
     "format mismatch": IssueKind("repair", "Nothing to do: it was decoded by its content, not by its suffix."),
     "EXIF rotation": IssueKind("repair", "Nothing to do: it was rotated by its EXIF data."),
     "transparent image": IssueKind("repair", "Nothing to do: it was composited on white."),
@@ -348,7 +354,9 @@ class DataReport:
             count, issues = self.counts[kind], self.issues[kind]
             location = issues[0].location
             whole_file = not location.line and location.file in self.files  # then a share of the records means nothing
-            percentage = f" ({count / self.read:.2%} of the {self.unit})" if self.read and not whole_file else ""
+            # Both texts of a pair may have an issue of one kind: more issues than records are no share of them.
+            is_share = not whole_file and 0 < count <= self.read
+            percentage = f" ({count / self.read:.2%} of the {self.unit})" if is_share else ""
             lines.append(f"{ISSUE_KINDS[kind].severity}: {kind}, {count:,} found{percentage}. {issues[0].hint}")
             for issue in issues[:shown]:
                 quoted = f" | {issue.text}" if issue.text else ""

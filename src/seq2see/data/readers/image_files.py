@@ -193,13 +193,19 @@ def open_image(content: bytes, location: str) -> Iterator[Image]:
         raise ImageError("corrupt image", message, location) from None
 
 
+OTHER_CONTAINERS = {b"WAVE": "a recording (WAV)", b"AVI ": "a video (AVI)"}
+"""What a RIFF file has in place of an image."""
+
+
 def _unsupported_format(content: bytes, location: str) -> ImageError:
     """The error for a file that is not an image of a supported format."""
+    container = content[8:12] if content.startswith(b"RIFF") else b""
     for magic, name in FORMAT_MAGIC_BYTES.items():
-        if content.startswith(magic):
+        if content.startswith(magic) and container not in OTHER_CONTAINERS:
             message = f"It has the first bytes of {name}, but the rest is damaged or truncated."
             return ImageError("corrupt image", message, location)
     found = next((name for magic, name in OTHER_FORMATS.items() if content.startswith(magic)), "")
+    found = OTHER_CONTAINERS.get(container, found)
     if content[4:8] == b"ftyp":
         found = f"a {content[8:12].decode('ascii', 'replace').strip()} file (HEIC, AVIF or a video)"
     start = content[:1000].lstrip(b"\xef\xbb\xbf \t\r\n").lower()

@@ -38,7 +38,8 @@ from seq2see.data.readers.image_files import (
 )
 from seq2see.data.readers.lines import file_name, without_compression_suffix
 from seq2see.data.readers.packed_images import PackedImages, find_packed_reader
-from seq2see.data.readers.pair_files import COLUMN_NAMES, IMAGE_COLUMN_NAMES, TABLE_READERS, ColumnNames, scan_pairs
+from seq2see.data.readers.pair_files import TABLE_READERS, scan_pairs
+from seq2see.data.readers.table_columns import COLUMN_NAMES, IMAGE_COLUMN_NAMES, ColumnNames, ColumnRule
 
 DEFAULT_IMAGE_SIZE = 32
 """The default size of images that are read from files."""
@@ -103,7 +104,7 @@ def read_image_list(path: Path, report: DataReport, columns: ColumnNames = ("fil
         raise UserError("The format of this list is unknown.", location=file_name(path), hint=hint)
     # A list may have both a label and a caption for each image: `columns` take precedence.
     names = (columns, *((image, columns[1]) for image in IMAGE_COLUMN_NAMES), *COLUMN_NAMES)
-    rows, _ = scan_pairs([path], report, names)
+    rows, _ = scan_pairs([path], report, ColumnRule(names))
     report.discard_issues("length ratio")  # a label is short
     report.discard_issues("duplicate pair")  # duplicate images are found by their pixels
     report.read -= len(rows)  # images are counted when they are loaded

@@ -25,6 +25,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
+from seq2see.core.documents import refuse_special
 from seq2see.core.errors import UserError
 from seq2see.data.readers.data_report import DataReport, Location, escape
 
@@ -64,6 +65,8 @@ def detect_compression(start: bytes) -> str:
 def read_chunks(path: Path) -> Iterator[bytes]:
     """The decompressed content of a file in chunks, none of which is empty."""
     try:
+        if path.exists():
+            refuse_special(path)
         with path.open("rb") as raw:
             opened = _open_decompressed(path, raw)
             while chunk := opened.read(CHUNK_SIZE):

@@ -10,6 +10,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
@@ -20,9 +22,10 @@ from seq2see.core.errors import unknown_name
 from seq2see.core.seeds import generator
 from seq2see.core.settings import Settings
 from seq2see.data.examples import Example
-from seq2see.data.readers.csv_table import records
+from seq2see.data.readers.csv_table import find_delimiter, records
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy, Location
 from seq2see.data.readers.lines import Line, is_blank, read_lines
+from seq2see.data.readers.table_columns import SAMPLE_LINES
 
 Splits = dict[str, list[Example]]
 SEED = 1
@@ -33,6 +36,9 @@ ANGULAR_STEP = 0.01
 """The phase increment of the sine between two values."""
 DECIMAL_COMMA = re.compile(r"\s*(-0,\d+|[-+]?\d+,0\d+)\s*")
 """A line that is one number with a decimal comma, and not two: neither -0 nor 07 is written for an integer."""
+
+NUMBER_WITH_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+"""A number with a decimal comma in a table whose cells are separated by semicolons."""
 
 
 class NoisySine(Settings):
@@ -111,6 +117,28 @@ def read_column(path: Path, column: str) -> tuple[list[float], DataReport]:
     return numbers, report
 
 
+def read_dates(path: Path) -> list[datetime]:
+    """The dates of a table, one per line: the first column in which every cell after the first line is a date.
+
+    Dates are written as 2024-01-31, with or without a time. The list is empty if no column has them.
+    """
+    rows = [cells for line, cells in _rows(path, DataReport()) if line.is_valid]
+    for index in range(len(rows[0]) if rows else 0):
+        dates = [_date(row[index]) if index < len(row) else None for row in rows]
+        if dates[0] is None:
+            dates.pop(0)  # the header
+        if dates and None not in dates:
+            return [date for date in dates if date is not None]
+    return []
+
+
+def _date(cell: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(cell.strip()) if "-" in cell else None
+    except ValueError:
+        return None
+
+
 def _names(rows: Sequence[tuple[Line, list[str]]], column: str) -> list[str]:
     """The names of the columns, if the first line is a header: `column` is given, or its last cell is not a number."""
     if not rows or not rows[0][0].is_valid or not (column or not _is_number(rows[0][1][-1])):
@@ -137,14 +165,22 @@ def _usual_column_count(rows: Iterable[list[str]]) -> int:
 
 
 def _rows(path: Path, report: DataReport) -> Iterator[tuple[Line, list[str]]]:
-    """The lines of a table as cells, without blank lines; a .tsv is split at tabs, other files at commas."""
-    lines = read_lines(path, report)
+    """The lines of a table as cells, without blank lines; a .tsv is split at tabs, other files at their delimiter.
+
+    In a file with semicolons, as spreadsheets write it where 3,5 is a number, a decimal comma becomes a point.
+    """
+    lines, delimiter = read_lines(path, report), "\t"
     if ".tsv" in path.suffixes:
         rows: Iterable[tuple[Line, list[str] | None]] = ((line, line.text.split("\t")) for line in lines)
     else:
-        rows = ((record.line, record.fields) for record in records(lines))
+        sample = list(islice(lines, SAMPLE_LINES))
+        delimiter = find_delimiter([line.text for line in sample])
+        rows = ((record.line, record.fields) for record in records(chain(sample, lines), delimiter))
     for line, cells in rows:
         report.read += 1
+        if delimiter == ";" and cells and any(map(NUMBER_WITH_COMMA.fullmatch, cells)):
+            cells = [cell.replace(",", ".") if NUMBER_WITH_COMMA.fullmatch(cell) else cell for cell in cells]
+            report.add_issue("decimal comma", line.location(), "A comma became a decimal point.", text=line.text)
         if cells is None or not is_blank("".join(cells)):
             yield line, cells or [line.text]
 

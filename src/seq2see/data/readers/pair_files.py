@@ -9,113 +9,30 @@ omits a record by itself.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import chain, islice, zip_longest
-from math import log
+from itertools import chain, islice
 from pathlib import Path
-from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.data.examples import Example
-from seq2see.data.hold_out import check_hold_out, hold_out
-from seq2see.data.readers.csv_table import CsvRecord, records
-from seq2see.data.readers.data_report import DataReport, ErrorPolicy, escape
-from seq2see.data.readers.lines import (
-    FORBIDDEN,
-    Line,
-    TextChecker,
-    file_name,
-    is_blank,
-    read_lines,
-    without_compression_suffix,
-)
+from seq2see.data.hold_out import check_hold_out, groups_of_pairs, hold_out
+from seq2see.data.readers.aligned_files import read_aligned
+from seq2see.data.readers.csv_table import DELIMITER_NAMES, CsvRecord, find_delimiter, records
+from seq2see.data.readers.data_report import DataReport, ErrorPolicy
+from seq2see.data.readers.json_table import json_rows, read_jsonl
+from seq2see.data.readers.lines import Line, is_blank, read_lines, without_compression_suffix
+from seq2see.data.readers.pair_collector import PairCollector, reject_column_count
+from seq2see.data.readers.table_columns import SAMPLE_LINES, ColumnRule, Columns
 
-ColumnNames = tuple[str, str]
-DEFAULT_COLUMNS = ("source", "target")
-IMAGE_COLUMN_NAMES = ("file", "path", "image", "file_name", "filename", "video")
-IMAGE_COLUMNS = tuple((image, target) for target in ("label", "caption") for image in IMAGE_COLUMN_NAMES)
-"""The possible names of the two columns of a list of images."""
-COLUMN_NAMES: tuple[ColumnNames, ...] = (DEFAULT_COLUMNS, ("text", "label"), ("sentence", "label"), *IMAGE_COLUMNS)
-"""The possible names of source and target, in a header and as keys; the first pair is the default."""
-
-SAMPLE_LINES = 1000
-"""The number of lines from which the column count of a table is inferred, not from the first line alone."""
-
-
-class PairCollector:
-    """Collects the pairs of a file; read = kept + skipped + rejected holds after every record."""
-
-    def __init__(self, report: DataReport, names: tuple[ColumnNames, ...] = COLUMN_NAMES):
-        self.report, self.names = report, names
-        self.examples: list[Example] = []
-        self.checker = TextChecker(report)
-        self.columns = names[0]  # the names of source and target, unless the file has a header
-        self.counts_before = len(report.files), report.count_severity("error")
-
-    def reject(self) -> None:
-        """Count a record that cannot be used; its issue is already in the report."""
-        self.report.read += 1
-        self.report.rejected += 1
-
-    def skip(self, line: Line) -> None:
-        """Count an empty record."""
-        self.report.read += 1
-        self.report.skipped += 1
-        self.report.add_issue("blank record", line.location(), "Both fields are empty.", text=line.text)
-
-    def add(self, texts: tuple[str, str], lines: tuple[Line, Line], starts: tuple[int, int]) -> None:
-        """Keep a pair if neither text is blank; `starts` are the first columns of the two, 0 if unknown."""
-        source, target = texts
-        no_source, no_target = is_blank(source), is_blank(target)
-        if no_source and no_target:
-            self.skip(lines[0])
-        elif no_source or no_target:
-            empty = 0 if no_source else 1
-            line, message = lines[empty], f"The {self.columns[empty]} is empty."
-            self.report.add_issue("empty field", line.location(starts[empty]), message, text=line.text)
-            self.reject()
-        else:
-            location = f"{lines[0].file}:{lines[0].number}"
-            self.examples.append(Example(source, target, location=location))
-            self.report.read += 1
-            self.report.kept += 1
-            self.checker.check_text(source, lines[0], starts[0])
-            self.checker.check_text(target, lines[1], starts[1])
-            self.checker.check_pair(source, target, lines[0], location)
-
-    def finish(self) -> None:
-        """Check the whole corpus; the report may contain other files, with errors of their own."""
-        self.checker.finish()
-        files, errors = self.counts_before
-        if not self.examples and self.report.count_severity("error") == errors:
-            location = Line(self.report.files[files], 0, 0, "").location()
-            record = "pair of texts" if self.report.unit == "pairs" else self.report.unit.removesuffix("s")
-            self.report.add_issue("no examples", location, f"There is no {record} in it.")
-
-
-def find_columns(names: Collection[str], candidates: Iterable[ColumnNames] = COLUMN_NAMES) -> ColumnNames | None:
-    """The first candidate of which both names are among these, if there is one.
-
-    >>> find_columns(["id", "label", "text"]), find_columns(["text", "Quelle"])
-    (('text', 'label'), None)
-    """
-    return next((columns for columns in candidates if set(columns) <= set(names)), None)
-
-
-def find_source_column(names: Collection[str], candidates: Iterable[ColumnNames] = COLUMN_NAMES) -> ColumnNames | None:
-    """The first candidate of which the source column is among these names, if there is one.
-
-    >>> find_source_column(["id", "image"]), find_source_column(["label"])
-    (('image', 'label'), None)
-    """
-    return next((columns for columns in candidates if columns[0] in names), None)
+FASTTEXT_LABEL = "__label__"
+"""The mark of a label in the files of fastText."""
 
 
 def usual_column_count(column_counts: Iterable[int]) -> int:
@@ -129,150 +46,97 @@ def usual_column_count(column_counts: Iterable[int]) -> int:
 
 
 def read_tsv(path: Path, collector: PairCollector) -> None:
-    """Columns separated by tabs: source, target, and further ones that are ignored (attributions). No quoting.
-
-    A first line that names the two columns is a header and not an example: otherwise `label` would be learned as one of
-    the labels. If it also names a pair that comes earlier in `collector.names`, that pair is read.
-    """
+    """Columns separated by tabs, of which two are read, without quoting; or lines of fastText."""
     lines = read_lines(path, collector.report)
     sample = list(islice(lines, SAMPLE_LINES))
-    names, indices = [cell.strip().lower() for cell in sample[0].text.split("\t")] if sample else [], (0, 1)
-    if tuple(names[:2]) in collector.names and (columns := find_columns(names, collector.names)):
-        collector.columns, indices = columns, (names.index(columns[0]), names.index(columns[1]))
-        sample.pop(0)
-    most_frequent = usual_column_count(
-        line.text.count("\t") + 1 for line in sample if line.is_valid and not is_blank(line.text)
-    )
-    expected = max(most_frequent, max(indices) + 1)
-    for line in chain(sample, lines):
-        text = line.text
-        if not line.is_valid:
-            collector.reject()
-        elif (found := text.count("\t") + 1) == expected:
-            collector.add(*_cells(line, indices))
-        elif is_blank(text):
-            collector.skip(line)
-        else:
-            reject_column_count(collector, line, expected, found)
-
-
-def _cells(line: Line, indices: tuple[int, int]) -> tuple[tuple[str, str], tuple[Line, Line], tuple[int, int]]:
-    """The two cells with these indices, and the first column of each."""
-    cells = line.text.split("\t", max(indices) + 1)
-    first, second = (1 + sum(len(cell) + 1 for cell in cells[:index]) for index in indices)
-    return (cells[indices[0]], cells[indices[1]]), (line, line), (first, second)
-
-
-def reject_column_count(collector: PairCollector, line: Line, expected: int, found: int) -> None:
-    """Reject a record with too few or too many columns."""
-    message = f"Expected {expected} columns, found {found}."
-    collector.report.add_issue("wrong column count", line.location(), message, text=line.text)
-    collector.reject()
-
-
-def read_aligned(source: Path, target: Path, collector: PairCollector) -> None:
-    """Two files: line n of one is the translation of line n of the other; missing lines are never compensated."""
-    lengths: tuple[list[int], list[int]] = ([], [])
-    pairs = zip_longest(read_lines(source, collector.report), read_lines(target, collector.report))
-    for one, other in pairs:
-        for line, of_file in zip((one, other), lengths, strict=True):
-            if line is not None:
-                of_file.append(len(line.text))
-        if one is None or other is None or not (one.is_valid and other.is_valid):
-            collector.reject()
-        else:
-            collector.add((one.text, other.text), (one, other), (1, 1))
-    names = file_name(source), file_name(target)
-    counts = len(lengths[0]), len(lengths[1])
-    if counts[0] != counts[1] and not any(collector.report.is_invalid(name) for name in names):
-        number = divergence_line(*lengths)
-        message = (
-            f"{names[0]} has {counts[0]:,} lines and {names[1]} has {counts[1]:,}; "
-            f"judging by the lengths of the lines, they diverge at about line {number:,}."
-        )
-        collector.report.add_issue("line count mismatch", Line(names[0], number, 0, "").location(), message)
-
-
-def divergence_line(source: list[int], target: list[int]) -> int:
-    """Estimate the line where one file lost (or gained) lines, from the lengths of all lines.
-
-    Assume that all missing lines are consecutive: before them line i matches line i, after them the lines of the longer
-    file are shifted. Of all positions, the best is the one where matched lines differ least in (log) length.
-
-    >>> divergence_line([10, 50, 10, 90, 20], [10, 10, 90, 20])
-    2
-    """
-    short, long = sorted((source, target), key=len)
-    log_ratio = log((sum(long) / len(long) + 1) / (sum(short) / len(short) + 1))
-    split = 0
-    # Each position gives a better estimate of the length ratio of the languages, and this a better position.
-    for _ in range(3):
-        split = _best_offset(short, long, log_ratio)
-        extra = len(long) - len(short)
-        partners = long[:split] + long[split + extra :]
-        log_ratio = median(_log_length_ratio(one, other) for one, other in zip(short, partners, strict=True))
-    return split + 1
-
-
-def _log_length_ratio(one: int, other: int) -> float:
-    return log((other + 1) / (one + 1))
-
-
-def _best_offset(short: list[int], long: list[int], log_ratio: float) -> int:
-    """The number of lines before the gap that minimizes the deviation of all matched lines from this length ratio."""
-    extra = len(long) - len(short)
-    after = (abs(_log_length_ratio(one, other) - log_ratio) for one, other in zip(short, long[extra:], strict=True))
-    cost = best = sum(after)
-    offset = 0
-    for index, one in enumerate(short):  # an offset larger by one changes the partner of one line
-        cost += abs(_log_length_ratio(one, long[index]) - log_ratio) - abs(
-            _log_length_ratio(one, long[index + extra]) - log_ratio
-        )
-        if cost < best - 1e-9:
-            best, offset = cost, index + 1
-    return offset
+    if next((line.text for line in sample if not is_blank(line.text)), "").startswith(FASTTEXT_LABEL):
+        read_fasttext(chain(sample, lines), collector)
+        return
+    rows = (CsvRecord(line, line.text.split("\t") if line.is_valid else None) for line in chain(sample, lines))
+    _read_table(rows, collector, "\t")
 
 
 def read_csv(path: Path, collector: PairCollector) -> None:
-    """Add all pairs to the collector; the columns follow from the header, without one they are the first two."""
-    rows = records(read_lines(path, collector.report))
+    """Fields separated by commas, semicolons or tabs, which may be quoted."""
+    lines = read_lines(path, collector.report)
+    sample = list(islice(lines, SAMPLE_LINES))
+    delimiter = find_delimiter([line.text for line in sample])
+    if delimiter != ",":
+        collector.report.details.append(f"fields are separated by {DELIMITER_NAMES[delimiter]}, not by commas")
+    _read_table(records(chain(sample, lines), delimiter), collector)
+
+
+def _read_table(rows: Iterator[CsvRecord], collector: PairCollector, separator: str = "") -> None:
+    """Add the pairs of two columns; with a `separator`, locations have the column of the cell in its line.
+
+    A first line with the names of the columns is not an example: otherwise `label` would be learned as one of the
+    labels.
+    """
     sample = list(islice(rows, SAMPLE_LINES))
-    header = _header(sample[0], collector.names) if sample else None
-    expected = len(header) if header else usual_column_count(len(row.fields) for row in sample if row.fields)
-    if header and not _check_header(header, sample.pop(0), collector):
+    usable = [row.fields for row in sample if row.fields and not is_blank("".join(row.fields))]
+    usual = usual_column_count(map(len, usable))
+    begins = bool(usable) and sample[0].fields is usable[0]  # else the first line is invalid, and no header
+    regular = [fields for fields in usable[begins:] if len(fields) == usual]
+    columns = collector.choose([*usable[:begins], *regular], _first_line(sample, collector))
+    if columns is None:
         return
-    columns = find_columns(header, collector.names) if header else None
-    collector.columns = columns or collector.columns
-    source, target = (header.index(column) for column in columns) if header and columns else (0, 1)
-    for row in chain(sample, rows):
-        line, fields = row.line, row.fields
+    header = sample.pop(0).fields if columns.header else None
+    expected = len(header) if header and not separator else max(usual, max(columns.indices) + 1)
+    source, target = columns.indices
+    for line, fields, (column, message) in chain(sample, rows):
         if fields is None:
-            column, message = row.error
             if message:
                 collector.report.add_issue("bare quote", line.location(column), message, text=line.text)
             collector.reject()
         elif len(fields) == expected:
-            collector.add((fields[source], fields[target]), (line, line), (0, 0))
-        elif all(is_blank(field) for field in fields):
+            starts = tuple(
+                1 + sum(len(cell) + 1 for cell in fields[:index]) if separator else 0 for index in columns.indices
+            )
+            collector.add((fields[source], fields[target]), (line, line), (starts[0], starts[1]))
+        elif is_blank("".join(fields)):
             collector.skip(line)
         else:
             reject_column_count(collector, line, expected, len(fields))
 
 
-def _header(row: CsvRecord, candidates: Iterable[ColumnNames]) -> list[str] | None:
-    """The names of the columns, if the first record is a header."""
-    names = [field.strip().lower() for field in row.fields or []]
-    return names if find_columns(names, candidates) else None
+def _first_line(sample: Sequence[CsvRecord], collector: PairCollector) -> Line:
+    return sample[0].line if sample else Line(collector.report.files[-1], 0, 0, "")
 
 
-def _check_header(header: list[str], row: CsvRecord, collector: PairCollector) -> bool:
-    """Whether the names of source and target are unique; a duplicate is an error of the whole file."""
-    for column in find_columns(header, collector.names) or ():
-        if header.count(column) > 1:
-            message = f"Two columns are called '{column}'."
-            collector.report.add_issue("duplicate column", row.line.location(), message, text=row.line.text)
-            return False
-    return True
+def table_sample(path: Path) -> list[list[str]]:
+    """The first rows of a table, without a report, for a guess of its kind."""
+    report = DataReport()
+    sample = list(islice(read_lines(path, report), SAMPLE_LINES))
+    suffix = without_compression_suffix(path).suffix.lower()
+    if suffix in (".jsonl", ".json"):
+        rows = json_rows(sample)
+        return [[key.rpartition(".")[2] for key in rows[0]], *rows[1:]] if rows else []
+    if sample and sample[0].text.startswith(FASTTEXT_LABEL):
+        return [["text", "label"]]
+    delimiter = find_delimiter([line.text for line in sample]) if suffix == ".csv" else "\t"
+    if suffix == ".csv":
+        return [record.fields for record in records(iter(sample), delimiter) if record.fields]
+    return [line.text.split(delimiter) for line in sample if line.is_valid]
+
+
+def read_fasttext(lines: Iterable[Line], collector: PairCollector) -> None:
+    """Lines of fastText: the label with its mark, a space, and the text."""
+    collector.columns = ("text", "label")
+    for line in lines:
+        words = line.text.split(" ")
+        labels = [word for word in words if word.startswith(FASTTEXT_LABEL)]
+        if not line.is_valid:
+            collector.reject()
+        elif is_blank(line.text):
+            collector.skip(line)
+        elif len(labels) != 1:
+            message = f"Expected one word that begins with {FASTTEXT_LABEL}, found {len(labels)}."
+            hint = "Give each text one label; several labels of one text are not supported."
+            collector.report.add_issue("wrong column count", line.location(), message, text=line.text, hint=hint)
+            collector.reject()
+        else:
+            text = " ".join(word for word in words if word is not labels[0])
+            collector.add((text, labels[0].removeprefix(FASTTEXT_LABEL)), (line, line), (0, 0))
 
 
 class UserPairs(Settings):
@@ -290,8 +154,10 @@ class UserPairs(Settings):
     max_errors: int = Field(100, ge=0)
     """The most pairs that on_error = "skip" may skip; more are an error."""
 
-    overlap: Literal["error", "allow"] = "error"
-    """What happens if a test source is also in the training pairs: stop with an error, or allow it."""
+    overlap: Literal["error", "leave-out", "allow"] = "error"
+    """What happens if a test source is also in the training pairs: stop, leave them out of training, or allow it."""
+    columns: tuple[str, ...] = Field((), max_length=2)
+    """The names or numbers of the two columns that are read; by default found by their names, or by what they hold."""
 
     def splits(self) -> dict[str, list[Example]]:
         """Train, valid and test."""
@@ -300,28 +166,45 @@ class UserPairs(Settings):
     def read(self) -> tuple[dict[str, list[Example]], list[DataReport]]:
         """The splits, and the data report of each reading."""
         policy = ErrorPolicy(self.on_error, self.max_errors)
-        readings = [
-            read_pairs([Path(path) for path in paths], policy) if paths else None
-            for paths in (self.paths, self.valid, self.test)
-        ]
-        reports = [reading[1] for reading in readings if reading]
-        for report in reports:
-            self._drop_irrelevant_issues(report)
+        readings = self._scan()
+        for reading in readings:
+            if reading:
+                reading[1].raise_for_errors(policy)
         train, valid, test = (reading[0] if reading else None for reading in readings)
-        allow = self.overlap == "allow"
-        return hold_out(train or [], valid, test, allow_overlap=allow, labels=self._labels), reports
+        allow, reports = self.overlap == "allow", [reading[1] for reading in readings if reading]
+        if self.overlap == "leave-out":
+            train = _without_sources(train or [], [*(valid or []), *(test or [])], reports[0])
+        splits = hold_out(train or [], valid, test, allow_overlap=allow, labels=self._labels, groups=self._groups)
+        return splits, reports
 
     def check(self) -> list[DataReport]:
         """The data report of each reading, without raising an error for invalid data."""
-        files = (self.paths, self.valid, self.test)
-        readings = [scan_pairs([Path(path) for path in paths]) if paths else None for paths in files]
-        reports = [reading[1] for reading in readings if reading]
-        for report in reports:
-            self._drop_irrelevant_issues(report)
+        readings = self._scan()
         train, valid, test = (reading[0] if reading else None for reading in readings)
-        hold = partial(hold_out, train or [], valid, test, allow_overlap=True, labels=self._labels)
+        hold = partial(hold_out, train or [], valid, test, allow_overlap=True, labels=self._labels, groups=self._groups)
+        reports = [reading[1] for reading in readings if reading]
         check_hold_out(hold, reports[0])
         return reports
+
+    def _scan(self) -> list[tuple[list[Example], DataReport] | None]:
+        """The pairs and the report of the training, validation and test files.
+
+        The columns of the training file are also those of the others, if their own names decide nothing.
+        """
+        if len(self.columns) == 1:
+            hint = "Name the text and the label: --columns text=review label=sentiment."
+            raise UserError("Two columns are needed, and one is named.", location="corpus.columns", hint=hint)
+        rule = ColumnRule(chosen=self.columns, labeled=self.kind == "labeled", by_content=True)
+        readings: list[tuple[list[Example], DataReport] | None] = []
+        for files in (self.paths, self.valid, self.test):
+            if not files:
+                readings.append(None)
+                continue
+            collector = collect_pairs([Path(path) for path in files], DataReport(), rule)
+            self._drop_irrelevant_issues(collector.report)
+            readings.append((collector.examples, collector.report))
+            rule = _for_further_files(rule, collector.choice)
+        return readings
 
     def _drop_irrelevant_issues(self, report: DataReport) -> None:
         """Remove the issues that do not apply to data of this kind."""
@@ -329,6 +212,10 @@ class UserPairs(Settings):
     def _labels(self, example: Example) -> Collection[str]:
         """The labels of an example, which hold-out must keep in training; pairs of texts have none."""
         return ()
+
+    def _groups(self, examples: Sequence[Example]) -> list[str]:
+        """The group of each example that stays together in hold-out."""
+        return groups_of_pairs(examples)
 
 
 class UserLabeledTexts(UserPairs):
@@ -344,107 +231,19 @@ class UserLabeledTexts(UserPairs):
         """Its label."""
         return (example.target,)
 
-
-class _JsonError(Exception):
-    """An invalid line: kind of the issue, column, message, and a hint if it differs from that of the kind."""
-
-    def __init__(self, kind: str, column: int, message: str, hint: str = ""):
-        super().__init__(kind, column, message, hint)
-        self.kind, self.column, self.message, self.hint = kind, column, message, hint
+    def _groups(self, examples: Sequence[Example]) -> list[str]:
+        """Its text: a label is shared by many."""
+        return [example.source for example in examples]
 
 
-class _NumberLiteral(str):
-    """A number as it is written. It is valid as a label, as in a .csv, and an error in place of a text."""
-
-    __slots__ = ()
-
-
-def read_jsonl(path: Path, collector: PairCollector) -> None:
-    """Add all pairs to the collector; keys other than those of source and target are ignored."""
-    for line in read_lines(path, collector.report):
-        if not line.is_valid:
-            collector.reject()
-        elif is_blank(line.text):
-            collector.skip(line)
-        else:
-            try:
-                texts, collector.columns = _parse_pair(line, collector.names)
-            except _JsonError as error:
-                location, hint = line.location(error.column), _list_hint(path, line) or error.hint
-                collector.report.add_issue(error.kind, location, error.message, text=line.text, hint=hint)
-                collector.reject()
-            else:
-                collector.add(texts, (line, line), (0, 0))
-
-
-def _list_hint(path: Path, line: Line) -> str:
-    """The hint for a file that is one JSON list, a frequent mistake; else an empty string."""
-    is_list = line.number == 1 and line.text.lstrip().startswith("[")
-    return f"Write one object per line: jq -c '.[]' {file_name(path)} > pairs.jsonl" if is_list else ""
-
-
-def _parse_pair(line: Line, candidates: tuple[ColumnNames, ...]) -> tuple[tuple[str, str], ColumnNames]:
-    """The two texts, and their keys."""
-    record = _parse(line.text, f"Write one object per line: {_object_example(candidates[0])}.")
-    if not isinstance(record, dict):
-        hint = f"Write texts in quotes: {_object_example(candidates[0])}."
-        raise _JsonError("wrong type", 1, f"Expected an object, found {_json_type(record)}.", hint)
-    columns = find_columns(record, candidates) or find_source_column(record, candidates) or candidates[0]
-    for key in columns:
-        if key not in record:
-            hint = f"Every object needs the keys {' and '.join(columns)}."
-            raise _JsonError("missing key", 1, f"The key '{key}' is missing.", hint)
-        if not isinstance(record[key], str) or (isinstance(record[key], _NumberLiteral) and key != "label"):
-            message = f"'{key}' must be a text, but is {_json_type(record[key])}."
-            hint = f"Write texts in quotes: {_object_example(columns)}."
-            raise _JsonError("wrong type", _column_of(line.text, key), message, hint)
-        _check_text(record[key], key, line)
-    return (str(record[columns[0]]), str(record[columns[1]])), columns
-
-
-def _object_example(columns: ColumnNames) -> str:
-    """An example of an object with these two keys."""
-    return f'{{"{columns[0]}": "...", "{columns[1]}": "..."}}'
-
-
-def _parse(text: str, hint: str) -> Any:
-    def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        for key, count in Counter(key for key, _ in pairs).items():
-            if count > 1:
-                message = f"The key '{escape(key)}' occurs {count} times."
-                raise _JsonError("duplicate key", _column_of(text, key), message)
-        return dict(pairs)
-
-    try:
-        return json.loads(
-            text, object_pairs_hook=without_duplicates, parse_int=_NumberLiteral, parse_float=_NumberLiteral
-        )
-    except json.JSONDecodeError as error:
-        raise _JsonError("invalid JSON", error.pos + 1, f"This is not JSON: {error.msg}.", hint) from None
-    except RecursionError:
-        raise _JsonError("invalid JSON", 1, "The brackets are nested too deeply.", hint) from None
-
-
-def _check_text(text: str, key: str, line: Line) -> None:
-    """Check the characters again: an escape such as \\u0000 can add one that the line itself does not contain."""
-    for letter, (kind, message) in FORBIDDEN.items():
-        if letter in text and not is_blank(text):
-            raise _JsonError(kind, _column_of(line.text, key), f"In '{key}': {message}")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        message = f"In '{key}': there is one half of a surrogate pair, which is not a character."
-        raise _JsonError("lone surrogate", _column_of(line.text, key), message) from None
-
-
-def _column_of(text: str, key: str) -> int:
-    """The column of the last occurrence of a key: of two equal keys, the duplicate."""
-    return text.rfind(json.dumps(key, ensure_ascii=False)) + 1
-
-
-def _json_type(value: object) -> str:
-    names: dict[type, str] = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
-    return names.get(type(value), "null" if value is None else "a number")
+def _without_sources(train: Sequence[Example], held_out: Sequence[Example], report: DataReport) -> list[Example]:
+    """The training examples whose sources are in no other split; the others are counted in the report."""
+    sources = {example.source for example in held_out}
+    kept = [example for example in train if example.source not in sources]
+    if len(kept) < len(train):
+        left_out = f"{len(train) - len(kept):,} of them were left out of training"
+        report.details.append(f"{left_out}: their sources are also in the files of valid or test")
+    return kept
 
 
 TABLE_READERS: dict[str, Callable[[Path, PairCollector], None]] = {
@@ -471,15 +270,25 @@ def wrong_file_count(count: int) -> UserError:
     )
 
 
-def scan_pairs(
-    paths: Sequence[Path], report: DataReport | None = None, names: tuple[ColumnNames, ...] = COLUMN_NAMES
-) -> tuple[list[Example], DataReport]:
-    """The pairs that can be used, and the data report with all issues, without raising an error for them.
+def _for_further_files(rule: ColumnRule, choice: Columns | None) -> ColumnRule:
+    """The rule for the other splits of a table with these columns."""
+    if choice is None:
+        return rule
+    names = (choice.names[0].lower(), choice.names[1].lower())
+    return replace(rule, names=(names, *rule.names) if choice.header else rule.names, fallback=choice.indices)
 
-    `names` are the possible names of source and target.
-    """
-    report = report or DataReport()
-    collector = PairCollector(report, names)
+
+def scan_pairs(
+    paths: Sequence[Path], report: DataReport | None = None, rule: ColumnRule | None = None
+) -> tuple[list[Example], DataReport]:
+    """The pairs that can be used, and the data report with all issues, without raising an error for them."""
+    collector = collect_pairs(paths, report or DataReport(), rule or ColumnRule())
+    return collector.examples, collector.report
+
+
+def collect_pairs(paths: Sequence[Path], report: DataReport, rule: ColumnRule) -> PairCollector:
+    """All pairs of one table or two aligned files, with the columns that were read."""
+    collector = PairCollector(report, rule)
     suffixes = [without_compression_suffix(path).suffix.lower() for path in paths]
     if len(paths) == 1:
         if suffixes[0] not in TABLE_READERS:
@@ -501,4 +310,4 @@ def scan_pairs(
     else:
         raise wrong_file_count(len(paths))
     collector.finish()
-    return collector.examples, report
+    return collector

@@ -46,6 +46,7 @@ from seq2see.data.readers.sound_files import (
     SoundError,
     decode_sound,
 )
+from seq2see.data.readers.table_columns import ColumnRule
 from seq2see.data.recordings import RecordingExamples, StoredSamples, to_int16
 
 DEFAULT_RATE = 16_000
@@ -306,7 +307,7 @@ def read_list(path: Path, report: DataReport) -> list[SoundItem]:
     if without_compression_suffix(path).suffix.lower() not in TABLE_READERS:
         hint = f"Give a folder, or a list: {', '.join(TABLE_READERS)}."
         raise UserError("The format of this list is unknown.", location=file_name(path), hint=hint)
-    rows, _ = scan_pairs([path], report, LIST_COLUMNS)
+    rows, _ = scan_pairs([path], report, ColumnRule(LIST_COLUMNS))
     for kind in ("length ratio", "duplicate pair", "identical source and target"):
         report.discard_issues(kind)  # a path is not a translation
     report.read -= len(rows)  # recordings are counted when they are decoded
@@ -324,8 +325,8 @@ def read_list(path: Path, report: DataReport) -> list[SoundItem]:
 def _speakers(path: Path) -> dict[str, str]:
     """The speaker of each line of a list, if it has a column of speakers."""
     names = (*SPEAKER_COLUMNS, *LIST_COLUMNS)
-    rows, _ = scan_pairs([path], DataReport(), names)
-    texts, _ = scan_pairs([path], DataReport(), LIST_COLUMNS)
+    rows, _ = scan_pairs([path], DataReport(), ColumnRule(names))
+    texts, _ = scan_pairs([path], DataReport(), ColumnRule(LIST_COLUMNS))
     same = [row.target for row in rows] == [row.target for row in texts]
     return {} if same else {row.location: row.target.strip() for row in rows}
 

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seq2see.core.documents import load_json
 from seq2see.core.errors import UserError
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, MASK_TEXT, PAD, UNK, VISIBLE, Tokenizer, call_library
 from seq2see.data.tokenizers.tokenizer_files import MAX_BYTES, SPECIAL_TOKENS, build
@@ -262,7 +263,7 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ValueError(f"it is larger than {MAX_BYTES >> 20} MB")
-        content = json.loads(path.read_bytes())
+        content = load_json(path)
         if not isinstance(content, dict):
             raise ValueError("it is not a JSON object")
     except (OSError, ValueError, RecursionError) as error:

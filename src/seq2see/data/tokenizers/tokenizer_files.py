@@ -15,6 +15,7 @@ from typing import Any
 
 from tokenizers import Tokenizer as LibraryTokenizer
 
+from seq2see.core.documents import load_json, loads, read_regular
 from seq2see.core.errors import UserError
 
 SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
@@ -134,13 +135,10 @@ def read_tokenizer_json(path: Path) -> tuple[str, dict[str, Any]]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise _invalid_file(path, f"it is larger than {MAX_BYTES >> 20} MB")
-        text = path.read_bytes().decode("utf-8")
-        content = json.loads(text, object_pairs_hook=_without_repeats)
+        content = loads(read_regular(path, MAX_BYTES).decode("utf-8"), object_pairs_hook=_without_repeats)
         kind = _detect_kind(content)
     except OSError as error:
         raise UserError(f"The tokenizer cannot be read: {error.strerror}.", location=str(path)) from None
-    except RecursionError:
-        raise _invalid_file(path, "it is nested too deeply") from None
     except ValueError as error:
         raise _invalid_file(path, f"{error}") from None
     fault = _vocabulary_error(kind, content["model"]) if kind else "it differs from the pipelines of our tokenizers"
@@ -155,7 +153,7 @@ def read_own_vocabulary(path: Path) -> tuple[str, dict[str, int]] | None:
         if file.read(len(OWN_FILE)) != OWN_FILE or path.stat().st_size > MAX_BYTES:
             return None
         with contextlib.suppress(ValueError):
-            content = json.loads(path.read_bytes(), object_pairs_hook=_without_repeats)
+            content = load_json(path, object_pairs_hook=_without_repeats)
             kind, vocabulary = str(content["kind"]), content["model"]["vocab"]
             if not _vocabulary_error(kind, {"vocab": vocabulary}):
                 return kind, vocabulary

@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from seq2see.core.documents import read_regular
 from seq2see.core.errors import UserError
 from seq2see.data.examples import short_name
 from seq2see.explorer.schemas import ArrayResponse, RunRequest
@@ -82,7 +83,9 @@ def samples(workspace: Workspace, request: SamplesRequest) -> dict[str, Any]:
     path = _folder(run).samples / f"step-{request.step:06d}.tsv"
     if not path.is_file():
         raise UserError(f"There are no samples of step {request.step:,}.", location=run.name)
-    columns, *rows = [line.split("\t") for line in path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]]
+    _folder(run).refuse_links()
+    text = read_regular(path).decode("utf-8", errors="replace")
+    columns, *rows = [line.split("\t") for line in text.split("\n")[:-1]] or [[]]
     rows = [row for row in rows if len(row) == 3]
     if run.task.reads_files:
         rows = [[short_name(name), *rest] for name, *rest in rows]
