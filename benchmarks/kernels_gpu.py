@@ -25,22 +25,27 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.acceleration.add_norm import AddNorm, NormWithResidual
-from seq2see.acceleration.argmax import greedy_step
 from seq2see.acceleration.attention import PreparedMask
-from seq2see.acceleration.bf16_weights import Bf16Weights
+from seq2see.acceleration.bf16_weights import Bf16Weights, attach
 from seq2see.acceleration.chunked_cross_entropy import cross_entropy_in_place
-from seq2see.acceleration.embedding import EmbeddingTables, embed_tokens
 from seq2see.acceleration.fast_search import GPUIndependentSearch
-from seq2see.acceleration.flat_adam import attach
 from seq2see.acceleration.fused_cross_entropy import fused_cross_entropy
 from seq2see.acceleration.fused_feed_forward import FeedForwardFunction
-from seq2see.acceleration.fused_linear import LayerNormWeights, LinearWeights, fused_linear
 from seq2see.acceleration.graphed_decoding import GraphedHistory
 from seq2see.acceleration.qkv_grad import join_head_grads
 from seq2see.acceleration.row_sums import sum_parts
+from seq2see.acceleration.search_kernels import greedy_step
 from seq2see.acceleration.short_attention import short_attention
-from seq2see.acceleration.single_query_attention import cached_self_attention, single_query_cross_attention
 from seq2see.acceleration.small_batch import reference_linear
+from seq2see.acceleration.small_batch_kernels import (
+    EmbeddingTables,
+    LayerNormWeights,
+    LinearWeights,
+    cached_self_attention,
+    embed_tokens,
+    fused_linear,
+    single_query_cross_attention,
+)
 from seq2see.acceleration.support import side_stream
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json

@@ -20,7 +20,7 @@ jaxtyping.install_import_hook(
         "seq2see.acceleration.small_batch",
         "seq2see.acceleration.inference",
         "seq2see.acceleration.fast_search",
-        "seq2see.acceleration.native_beam",
+        "seq2see.acceleration.fast_search",
         "seq2see.acceleration.fast_search",
     ],
     "beartype.beartype",

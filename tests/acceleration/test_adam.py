@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.acceleration.bf16_weights import Bf16Weights
-from seq2see.acceleration.flat_adam import attach
+from seq2see.acceleration.bf16_weights import Bf16Weights, attach
 from seq2see.models.embeddings_and_heads import TiedHead
 from seq2see.training.optimizers import Adam, AdamW, AdamWOptimizer, Optimizer, ParameterGroup, learning_rate_tensor
 

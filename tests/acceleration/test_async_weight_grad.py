@@ -168,7 +168,7 @@ def test_an_embedding_gets_for_each_token_the_sum_of_its_gradients(table_dtype):
 @pytest.mark.parametrize("table_dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("width", [3, 520])
 def test_gradients_are_added_to_the_rows_of_their_tokens(dtype, table_dtype, width):
-    from seq2see.acceleration.embedding_grad import accumulate_embedding_grad, sort_tokens
+    from seq2see.acceleration.row_sums import accumulate_embedding_grad, sort_tokens
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(1)

@@ -24,7 +24,7 @@ DTYPES = [(torch.float32, 1e-6), (torch.bfloat16, 2**-6)]
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "none"])
 @pytest.mark.parametrize("width", [16, 10])
 def test_a_vector_is_that_of_the_embedding_layer(width, positions, embedding, dtype, tolerance):
-    from seq2see.acceleration.embedding import EmbeddingTables, embed_tokens
+    from seq2see.acceleration.small_batch_kernels import EmbeddingTables, embed_tokens
 
     encodings = {
         "sinusoidal": SinusoidalPositions(width),

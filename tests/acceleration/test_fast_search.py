@@ -17,8 +17,7 @@ from seq2see.acceleration.inference import with_fast_search
 from seq2see.core.batch import Sequences, reorder_rows
 from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode, stream
-from seq2see.decoding.logits_processors import MinNewTokens, NoRepeatNGram
-from seq2see.decoding.samplers import GNMT, Average, GreedySampler, RandomSampler
+from seq2see.decoding.samplers import GNMT, Average, GreedySampler, MinNewTokens, NoRepeatNGram, RandomSampler
 from tiny_models import FAMILIES, few_examples, sources, tiny_model
 from toy_decoders import EOS, Forbid, HistoryModel, TableModel, random_source, select_rows
 

@@ -20,7 +20,7 @@ EXTRAS = [(), ("bias",), ("norm",), ("residual",), ("bias", "norm"), ("bias", "r
 
 
 def random_case(shape, dtype, extras, activation):
-    from seq2see.acceleration.fused_linear import LayerNormWeights, LinearWeights
+    from seq2see.acceleration.small_batch_kernels import LayerNormWeights, LinearWeights
 
     rows, inputs, outputs = shape
     torch.manual_seed(rows + inputs)
@@ -45,8 +45,8 @@ def random_case(shape, dtype, extras, activation):
 
 def exact_output(inputs):
     """The output of the definition in float64."""
-    from seq2see.acceleration.fused_linear import LayerNormWeights, LinearWeights
     from seq2see.acceleration.small_batch import reference_linear
+    from seq2see.acceleration.small_batch_kernels import LayerNormWeights, LinearWeights
 
     vectors, layer, norm, residual = inputs
     exact_layer = LinearWeights(
@@ -65,25 +65,25 @@ def assert_within(actual, expected, tolerance):
 @pytest.mark.parametrize("extras", EXTRAS, ids="-".join)
 def test_it_equals_the_definition_with_and_without_all_extras(shape, extras, dtype, tolerance, monkeypatch):
     """With so few programs that each has several outputs, and the last one more than there are."""
-    from seq2see.acceleration import fused_linear
+    from seq2see.acceleration import small_batch_kernels
 
-    monkeypatch.setattr(fused_linear, "MIN_PROGRAMS", 4)
+    monkeypatch.setattr(small_batch_kernels, "MIN_PROGRAMS", 4)
     inputs = random_case(shape, dtype, extras, "relu" if "bias" in extras else "none")
-    output, _ = fused_linear.fused_linear(*inputs)
+    output, _ = small_batch_kernels.fused_linear(*inputs)
     assert output.dtype == dtype
     assert_within(output, exact_output(inputs), tolerance)
 
 
 @pytest.mark.parametrize("activation", ["none", *ACTIVATIONS])
 def test_every_activation_is_between_the_matmul_and_the_residual(activation):
-    from seq2see.acceleration.fused_linear import fused_linear
+    from seq2see.acceleration.small_batch_kernels import fused_linear
 
     inputs = random_case((2, 12, 40), torch.float32, ("bias", "residual"), activation)
     assert_within(fused_linear(*inputs)[0], exact_output(inputs), 1e-5)
 
 
 def test_the_normalized_rows_are_returned_too():
-    from seq2see.acceleration.fused_linear import fused_linear
+    from seq2see.acceleration.small_batch_kernels import fused_linear
 
     vectors, layer, norm, _ = random_case((3, 130, 9), torch.float32, ("norm",), "none")
     expected = torch.nn.functional.layer_norm(vectors, (130,), norm.weight, norm.bias, norm.eps)
@@ -92,7 +92,7 @@ def test_the_normalized_rows_are_returned_too():
 
 
 def test_rows_need_not_be_contiguous():
-    from seq2see.acceleration.fused_linear import fused_linear
+    from seq2see.acceleration.small_batch_kernels import fused_linear
 
     vectors, layer, _, residual = random_case((3, 20, 10), torch.float32, ("residual",), "none")
     expected = fused_linear(vectors, layer, residual=residual)[0]
@@ -103,9 +103,9 @@ def test_rows_need_not_be_contiguous():
 
 @pytest.mark.parametrize("programs, tile", [(1, 8192), (128, 16), (4, 1)])
 def test_the_number_of_programs_changes_nothing(programs, tile, monkeypatch):
-    from seq2see.acceleration import fused_linear
+    from seq2see.acceleration import small_batch_kernels
 
     inputs = random_case((2, 30, 70), torch.float32, ("bias", "norm", "residual"), "relu")
-    monkeypatch.setattr(fused_linear, "MIN_PROGRAMS", programs)
-    monkeypatch.setattr(fused_linear, "TILE", tile)
-    assert_within(fused_linear.fused_linear(*inputs)[0], exact_output(inputs), 1e-5)
+    monkeypatch.setattr(small_batch_kernels, "MIN_PROGRAMS", programs)
+    monkeypatch.setattr(small_batch_kernels, "TILE", tile)
+    assert_within(small_batch_kernels.fused_linear(*inputs)[0], exact_output(inputs), 1e-5)

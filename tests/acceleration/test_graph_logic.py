@@ -11,8 +11,7 @@ from seq2see.acceleration.graphed_decoding import GraphedHistory, GraphedLoop, G
 from seq2see.core.batch import Sequences, reorder_rows
 from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode, log_probabilities, stream, suppress_special_tokens
-from seq2see.decoding.logits_processors import MinNewTokens
-from seq2see.decoding.samplers import GNMT, Average, GreedySampler, History, RandomSampler
+from seq2see.decoding.samplers import GNMT, Average, GreedySampler, History, MinNewTokens, RandomSampler
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text
 from seq2see.models.transformer import TransformerSettings

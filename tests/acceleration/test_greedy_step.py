@@ -57,9 +57,9 @@ def assert_same(plain, optimized, steps):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bf16"])
 @pytest.mark.parametrize("vocab, block", [(7, 8), (64, 64), (301, 64), (40_000, 32_768)])
 def test_every_step_of_the_kernel_equals_the_step_of_the_search(vocab, block, dtype, monkeypatch):
-    from seq2see.acceleration import argmax
+    from seq2see.acceleration import search_kernels
 
-    monkeypatch.setattr(argmax, "BLOCK", block)
+    monkeypatch.setattr(search_kernels, "BLOCK", block)
     plain, optimized = searches()
     step = graphed_decoding.step_of(optimized)
     for time in range(MAX_LENGTH - 1):
@@ -74,9 +74,9 @@ def test_every_step_of_the_kernel_equals_the_step_of_the_search(vocab, block, dt
 
 @needs_triton
 def test_among_equals_the_first_is_selected_within_and_across_blocks(monkeypatch):
-    from seq2see.acceleration import argmax
+    from seq2see.acceleration import search_kernels
 
-    monkeypatch.setattr(argmax, "BLOCK", 8)
+    monkeypatch.setattr(search_kernels, "BLOCK", 8)
     plain, optimized = searches()
     logits = torch.zeros(ROWS, 40, device=DEVICE)
     logits[0, [12, 14]] = 1.0

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from seq2see.acceleration import compiler
 from seq2see.acceleration.compiler import NATIVE_VARIABLE, load_native_library, native_library_if_loaded
-from seq2see.acceleration.fast_search import CPUBeamSearch
+from seq2see.acceleration.fast_search import CPUBeamSearch, native_add_finished, native_beam_step
 from seq2see.acceleration.inference import with_fast_search
-from seq2see.acceleration.native_beam import native_add_finished, native_beam_step
 from seq2see.decoding.beam import BeamHypotheses, BeamSampler, BeamSearch, stop_when_full, stop_when_unbeatable
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.samplers import Average, History, NoPenalty

@@ -34,7 +34,7 @@ def random_tensor(*sizes, dtype):
 def test_self_attention_writes_the_cache_and_equals_eager_attention(
     heads, max_length, size, cache_length, dtype, tolerance
 ):
-    from seq2see.acceleration.single_query_attention import cached_self_attention
+    from seq2see.acceleration.small_batch_kernels import cached_self_attention
 
     qkv = random_tensor(len(cache_length), 3 * heads * size, dtype=dtype)
     # The positions after the length of a row hold other numbers, which must have no influence.
@@ -56,7 +56,7 @@ def test_self_attention_writes_the_cache_and_equals_eager_attention(
 @pytest.mark.parametrize("dtype, tolerance", DTYPES, ids=["float32", "bf16"])
 @pytest.mark.parametrize("heads, times, size, rows", [(2, 32, 16, 1), (1, 65, 12, 3), (2, 7, 5, 4), (1, 1, 1, 1)])
 def test_cross_attention_equals_eager_attention_with_a_mask(heads, times, size, rows, dtype, tolerance):
-    from seq2see.acceleration.single_query_attention import single_query_cross_attention
+    from seq2see.acceleration.small_batch_kernels import single_query_cross_attention
 
     queries = random_tensor(rows, heads * size, dtype=dtype)
     keys, values = (random_tensor(rows, heads, times, size, dtype=dtype) for _ in range(2))
@@ -68,7 +68,7 @@ def test_cross_attention_equals_eager_attention_with_a_mask(heads, times, size, 
 
 
 def test_a_query_without_a_visible_key_gets_zeros():
-    from seq2see.acceleration.single_query_attention import single_query_cross_attention
+    from seq2see.acceleration.small_batch_kernels import single_query_cross_attention
 
     keys = random_tensor(2, 1, 70, 8, dtype=torch.float32)
     mask = torch.zeros(2, 1, 1, 70, dtype=torch.bool, device=DEVICE)
@@ -80,7 +80,7 @@ def test_a_query_without_a_visible_key_gets_zeros():
 
 
 def test_scores_far_apart_do_not_overflow():
-    from seq2see.acceleration.single_query_attention import single_query_cross_attention
+    from seq2see.acceleration.small_batch_kernels import single_query_cross_attention
 
     keys = torch.tensor([[[[300.0], [-300.0], [299.0]]]], device=DEVICE)
     mask = torch.ones(1, 1, 1, 3, dtype=torch.bool, device=DEVICE)

@@ -60,9 +60,9 @@ UNSUPPORTED = {
 @pytest.fixture(autouse=True)
 def fewer_programs(monkeypatch):
     """The interpreter runs programs one after another."""
-    from seq2see.acceleration import fused_linear
+    from seq2see.acceleration import small_batch_kernels
 
-    monkeypatch.setattr(fused_linear, "MIN_PROGRAMS", 4)
+    monkeypatch.setattr(small_batch_kernels, "MIN_PROGRAMS", 4)
 
 
 def small_batch_model_of(model):

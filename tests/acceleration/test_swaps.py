@@ -17,7 +17,7 @@ from seq2see.acceleration.trainer import AcceleratedTrainer, training_conditions
 from seq2see.core.batch import WordSequences
 from seq2see.core.devices import plain_class
 from seq2see.layers.norms_and_dropout import Dropout
-from seq2see.layers.resnet import ConvolutionalStem
+from seq2see.models.resnet_encoder import ConvolutionalStem
 from seq2see.models.subword_ngrams import NgramEmbedding
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, cast_weight, grad_sink_of
-from seq2see.acceleration.bf16_weights import Bf16Weights
+from seq2see.acceleration.bf16_weights import Bf16Weights, attach
 from seq2see.acceleration.chunked_cross_entropy import ChunkedCrossEntropy
-from seq2see.acceleration.flat_adam import attach
 from seq2see.acceleration.swaps import Conditions, accelerate
 from seq2see.acceleration.trainer import AcceleratedTrainer
 from seq2see.core.batch import Batch, Sequences
@@ -146,7 +145,7 @@ def test_gradients_of_both_uses_are_summed(device, head, count, fused):
 @pytest.mark.parametrize("first", ["head", "lookup"])
 def test_rows_are_added_in_bf16_whichever_use_comes_first(first):
     """As on a GPU with a large vocabulary, where a kernel adds the rows of tokens."""
-    from seq2see.acceleration.embedding_grad import sort_tokens
+    from seq2see.acceleration.row_sums import sort_tokens
 
     async_grads, table = AsyncWeightGrads(torch.device(KERNELS)), nn.Embedding(WORDS, WIDTH)
     draw = partial(torch.randn, device=KERNELS)

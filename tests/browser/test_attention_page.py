@@ -11,8 +11,8 @@ from page_data import link_state, view_data, wait_until
 
 from seq2see.data.tokenizers.tokenizer import Characters, train_tokenizer
 from seq2see.decoding.engine import Decoding
+from seq2see.explorer.inputs import TraceRequest, attention_layers, named_batch
 from seq2see.explorer.offline import saved_page
-from seq2see.explorer.traces import TraceRequest, attention_layers, named_batch
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.inspection.attention_measures import entropy
 from seq2see.models.build import fresh_model

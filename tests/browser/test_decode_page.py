@@ -7,7 +7,7 @@ import re
 import pytest
 from page_data import link_state, view_data, wait_until
 
-from seq2see.explorer.views.decode import SearchTreeRequest, search_tree
+from seq2see.explorer.views.next_token import SearchTreeRequest, search_tree
 
 TREE, ANSWER = ".search-tree", ".answer"
 TEXTS = {"recurrent": "红猫", "transformer": "老马", "gpt": "the cat"}

@@ -9,8 +9,8 @@ import pytest
 from page_data import link_state, view_data, wait_until
 from PIL import Image
 
+from seq2see.explorer.inputs import TraceRequest
 from seq2see.explorer.offline import saved_page
-from seq2see.explorer.traces import TraceRequest
 from seq2see.explorer.views import positions, recurrent
 from seq2see.inspection.attention_measures import rollout
 from seq2see.inspection.trace import ALL_KINDS

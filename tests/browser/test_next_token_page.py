@@ -12,8 +12,7 @@ from page_data import RESPONSE_TIME, delayed_response, link_state, view_data, wa
 
 from seq2see.data.tokenizers.tokenizer import EOS
 from seq2see.decoding.engine import suppress_special_tokens
-from seq2see.decoding.logits_processors import RepetitionPenalty
-from seq2see.decoding.samplers import History, RandomSampler
+from seq2see.decoding.samplers import History, RandomSampler, RepetitionPenalty
 from seq2see.explorer.offline import saved_page
 from seq2see.explorer.views.next_token import PrefixRequest, candidates_at, entropies, token_context
 from seq2see.explorer.workspace import Workspace

@@ -221,6 +221,6 @@ class TestSmallBatchModels(DecoderContract):
     @pytest.fixture(autouse=True)
     def few_programs(self, monkeypatch):
         """The interpreter runs one program after the other."""
-        from seq2see.acceleration import fused_linear
+        from seq2see.acceleration import small_batch_kernels
 
-        monkeypatch.setattr(fused_linear, "MIN_PROGRAMS", 4)
+        monkeypatch.setattr(small_batch_kernels, "MIN_PROGRAMS", 4)

@@ -8,8 +8,7 @@ import torch
 from seq2see.acceleration.cuda_graphs import GraphedCallable
 from seq2see.core.batch import Batch, Images
 from seq2see.core.seeds import CounterRng
-from seq2see.data.augmentation import Augmentation, CutMix, Mixup, MixupOrCutMix
-from seq2see.data.rand_augment import Cutout, Flip, RandAugment, Shift
+from seq2see.data.augmentation import Augmentation, CutMix, Cutout, Flip, Mixup, MixupOrCutMix, RandAugment, Shift
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

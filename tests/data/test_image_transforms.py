@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from seq2see.core.seeds import CounterRng
-from seq2see.data.rand_augment import GRAY, Cutout, Flip, Shift, gather_pixels, reflect
+from seq2see.data.augmentation import GRAY, Cutout, Flip, Shift, gather_pixels, reflect
 
 ROWS = 4000
 

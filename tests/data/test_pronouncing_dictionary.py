@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from seq2see.core.errors import UserError
-from seq2see.data.catalogue import pronouncing_dictionary
-from seq2see.data.catalogue.pronouncing_dictionary import PHONEMES, read_dictionary, split_by_word
+from seq2see.data.catalogue import catalogue
+from seq2see.data.catalogue.catalogue import PHONEMES, read_dictionary, split_by_word
 from seq2see.data.examples import Example
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy
 
@@ -118,13 +118,13 @@ def numbered(count):
 
 
 def test_of_a_real_dictionary_5000_words_are_tested():
-    assert (pronouncing_dictionary.TEST, pronouncing_dictionary.VALID) == (5000, 2000)
+    assert (catalogue.TEST, catalogue.VALID) == (5000, 2000)
 
 
 @pytest.mark.parametrize("count, valid, test", [(3, 1, 1), (20, 1, 1), (400, 8, 20), (1000, 20, 50), (2000, 23, 61)])
 def test_the_number_of_held_out_words(monkeypatch, count, valid, test):
-    monkeypatch.setattr(pronouncing_dictionary, "TEST", 61)
-    monkeypatch.setattr(pronouncing_dictionary, "VALID", 23)
+    monkeypatch.setattr(catalogue, "TEST", 61)
+    monkeypatch.setattr(catalogue, "VALID", 23)
     words = numbered(count)
     splits = split_by_word(words)
     assert (len(splits["valid"]), len(splits["test"])) == (valid, test)

@@ -8,7 +8,7 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 
 from seq2see.core.seeds import CounterRng
-from seq2see.data.rand_augment import GRAY, MAX_TRANSLATION, OPERATIONS, RandAugment, apply_operations
+from seq2see.data.augmentation import GRAY, MAX_TRANSLATION, OPERATIONS, RandAugment, apply_operations
 
 MAGNITUDE = 0.5
 

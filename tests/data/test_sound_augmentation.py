@@ -8,7 +8,7 @@ import torch
 from sound_stubs import RATE, noise, sine
 
 from seq2see.core.seeds import generator
-from seq2see.data.colored_noise import colored_noise
+from seq2see.data.recordings import colored_noise
 from seq2see.data.sound_augmentation import (
     SoundAugmentation,
     add_noise,

@@ -6,8 +6,7 @@ import torch
 from seq2see.core.batch import Sequences
 from seq2see.decoding.beam import BeamSampler, stop_when_full, stop_when_unbeatable
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.logits_processors import NoRepeatNGram
-from seq2see.decoding.samplers import GNMT, Average, GreedySampler, NoPenalty
+from seq2see.decoding.samplers import GNMT, Average, GreedySampler, NoPenalty, NoRepeatNGram
 from toy_decoders import EOS, HistoryModel, TableModel, best_outputs, random_source, rescore, select_rows
 
 PENALTIES = [NoPenalty(), Average(alpha=1.0), Average(alpha=0.4), Average(alpha=-0.5), GNMT(alpha=0.6)]

@@ -10,8 +10,7 @@ import torch
 from seq2see.core.batch import Sequences
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import Limits, cancellable, check_cancelled, decode
-from seq2see.decoding.logits_processors import MinNewTokens
-from seq2see.decoding.samplers import GreedySampler
+from seq2see.decoding.samplers import GreedySampler, MinNewTokens
 from seq2see.decoding.search_tree import trace_search
 from seq2see.tasks.forecast import forecast
 from toy_decoders import HistoryModel, random_source

@@ -12,8 +12,7 @@ from seq2see.core.errors import UserError
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import DecodingLoop, Limits, decode, stream
 from seq2see.decoding.greedy import decode_greedily
-from seq2see.decoding.logits_processors import MinNewTokens, NoRepeatNGram
-from seq2see.decoding.samplers import Average, GreedySampler, RandomSampler
+from seq2see.decoding.samplers import Average, GreedySampler, MinNewTokens, NoRepeatNGram, RandomSampler
 from tiny_models import few_examples, tiny_model
 from tiny_models import sources as tiny_sources
 from toy_decoders import (

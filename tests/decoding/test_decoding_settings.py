@@ -4,8 +4,16 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import read_tree, walk
 from seq2see.decoding.beam import BeamSampler, stop_when_full, stop_when_unbeatable
 from seq2see.decoding.engine import Decoding, Limits, make_limits, make_logits_processors, make_sampler
-from seq2see.decoding.logits_processors import MinNewTokens, NoRepeatNGram, RepetitionPenalty
-from seq2see.decoding.samplers import GNMT, Average, GreedySampler, NoPenalty, RandomSampler
+from seq2see.decoding.samplers import (
+    GNMT,
+    Average,
+    GreedySampler,
+    MinNewTokens,
+    NoPenalty,
+    NoRepeatNGram,
+    RandomSampler,
+    RepetitionPenalty,
+)
 
 DEFAULT = Decoding(max_new_tokens=9)
 

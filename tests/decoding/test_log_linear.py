@@ -9,7 +9,7 @@ from seq2see.core.batch import Sequences
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, UNK, Characters, train_tokenizer
 from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.log_linear import LogLinear, OtherVocabulary
+from seq2see.decoding.ensemble import LogLinear, OtherVocabulary
 from seq2see.decoding.samplers import GreedySampler
 
 TOKENS = 7

@@ -1,7 +1,6 @@
 import torch
 
-from seq2see.decoding.logits_processors import MinNewTokens, NoRepeatNGram, RepetitionPenalty
-from seq2see.decoding.samplers import History
+from seq2see.decoding.samplers import History, MinNewTokens, NoRepeatNGram, RepetitionPenalty
 
 
 def history_of(rows, prompt_lengths=None):

@@ -6,8 +6,7 @@ import torch
 from seq2see.core.batch import Sequences
 from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.logits_processors import NoRepeatNGram, RepetitionPenalty
-from seq2see.decoding.samplers import GNMT, Average, GreedySampler, RandomSampler
+from seq2see.decoding.samplers import GNMT, Average, GreedySampler, NoRepeatNGram, RandomSampler, RepetitionPenalty
 from seq2see.decoding.search_tree import ROOT, trace_search
 from toy_decoders import EOS, HistoryModel, random_source
 

@@ -11,9 +11,9 @@ from tiny_workspace import opened_run, unfinished_run, workspace
 
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
-from seq2see.explorer import traces
+from seq2see.explorer import inputs
+from seq2see.explorer.inputs import TraceRequest
 from seq2see.explorer.schemas import MAX_SHOWN_TOKENS
-from seq2see.explorer.traces import TraceRequest
 from seq2see.explorer.views import attention as view
 from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.attention_measures import alignment_error, entropy, max_pooled_maps, patch_distance
@@ -61,7 +61,7 @@ def test_the_tokens_of_an_image_are_patches(opened: Workspace):
 @ALL_RUNS
 def test_heads_rows_and_fused_heads_are_the_weights_of_the_model(opened: Workspace, run: str):
     model = opened.run(run).model
-    batch = traces.named_batch(opened, TraceRequest(**fields_of(run)))
+    batch = inputs.named_batch(opened, TraceRequest(**fields_of(run)))
     signals = trace_batch(model, batch).of("attention")
     layer, values = len(signals) - 1, signals[-1].values
     head = len(values) - 1
@@ -107,11 +107,11 @@ def test_the_weights_of_a_head_are_computed_from_its_parts(opened: Workspace, ru
 
 def test_large_attention_weights_are_cached_layer_by_layer(monkeypatch):
     opened = workspace()
-    full, _ = traces.attention_weights(opened, TraceRequest(**fields_of("r3")), 1)
+    full, _ = inputs.attention_weights(opened, TraceRequest(**fields_of("r3")), 1)
     assert len(full.of("attention")) == 2
-    monkeypatch.setattr(traces, "MAX_ATTENTION_BYTES", 300)
+    monkeypatch.setattr(inputs, "MAX_ATTENTION_BYTES", 300)
     opened = workspace()
-    single, found = traces.attention_weights(opened, TraceRequest(**fields_of("r3")), 1)
+    single, found = inputs.attention_weights(opened, TraceRequest(**fields_of("r3")), 1)
     assert len(single.of("attention")) == 1
     assert np.array_equal(found.values, full.of("attention")[1].values)
 
@@ -130,7 +130,7 @@ def test_a_text_above_the_maximum_length_is_an_error(opened: Workspace):
 
 @pytest.mark.parametrize("fields", [{"layer": 99}, {"layer": 6}, {"layer": 0, "head": 9}])
 def test_a_missing_layer_head_or_row_is_an_error(opened: Workspace, fields: dict):
-    assert len(traces.attention_layers(opened, TraceRequest(**fields_of("r1")))) == 6
+    assert len(inputs.attention_layers(opened, TraceRequest(**fields_of("r1")))) == 6
     with pytest.raises(UserError):
         view.head(opened, view.HeadRequest(**fields_of("r1", **fields)))
     with pytest.raises(UserError):
@@ -143,8 +143,8 @@ def test_the_cache_key_contains_every_field_of_the_input():
     request = TraceRequest(run="r1", text="a")
     changes = {"run": "r2", "text": "b", "target": "c", "number": 3, "pixels": "AAAA"}
     assert changes.keys() == TraceRequest.model_fields.keys()
-    keys = {traces._key(request.model_copy(update={name: value})) for name, value in changes.items()}
-    assert len(keys | {traces._key(request)}) == 6
+    keys = {inputs._key(request.model_copy(update={name: value})) for name, value in changes.items()}
+    assert len(keys | {inputs._key(request)}) == 6
 
 
 def linked(source: str, target: str) -> Example:

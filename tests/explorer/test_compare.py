@@ -8,7 +8,7 @@ import pytest
 from text_models import SOURCE, run_of, text_model, workspace
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.views.compare import CompareRequest, compare
+from seq2see.explorer.views.predict import CompareRequest, compare
 
 OTHER = "你有一支笔"
 

@@ -5,7 +5,7 @@ from text_models import GENERATIVE, SOURCE, run_of, text_model, workspace
 
 from seq2see.core.errors import UserError
 from seq2see.decoding.samplers import GNMT, Average, NoPenalty
-from seq2see.explorer.views.decode import ExposureBiasRequest, SearchTreeRequest, exposure_bias, search_tree
+from seq2see.explorer.views.next_token import ExposureBiasRequest, SearchTreeRequest, exposure_bias, search_tree
 
 SEARCHES = [
     {"strategy": "greedy"},

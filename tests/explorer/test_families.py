@@ -18,9 +18,8 @@ from seq2see.data.readers.video_decoding import frame_indices
 from seq2see.data.series_dataset import parse_numbers
 from seq2see.data.tokenizers.tokenizer import EOS
 from seq2see.explorer import offline
-from seq2see.explorer.describe import describe_run, views_of
 from seq2see.explorer.offline import VIEW_RECORDERS, ResponseRecorder
-from seq2see.explorer.routes import ROUTES
+from seq2see.explorer.routes import ROUTES, describe_run, views_of
 from seq2see.inspection.trace import ATTENTION
 
 ATTENTION_VIEWS = {"attention", "single-head"}

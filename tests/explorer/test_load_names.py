@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiny_workspace import unfinished_run
 
-from seq2see.explorer.describe import list_runs
+from seq2see.explorer.routes import list_runs
 from seq2see.explorer.workspace import Workspace
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
-from seq2see.explorer.views.mistakes import row_fields, without_paths
+from seq2see.explorer.views.runs import row_fields, without_paths
 from seq2see.runs.evaluate import SORT_KEYS, confusion, evaluated_rows, filter_rows, splits
 from seq2see.runs.run_folder import RunFolder
 from seq2see.tasks.task import task_named

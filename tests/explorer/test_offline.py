@@ -13,7 +13,6 @@ from tiny_workspace import opened_run, workspace
 
 from seq2see.core.errors import UserError
 from seq2see.explorer import offline
-from seq2see.explorer.describe import list_runs
 from seq2see.explorer.offline import (
     MAX_PAGE_BYTES,
     VIEW_RECORDERS,
@@ -25,6 +24,7 @@ from seq2see.explorer.offline import (
     to_iframe,
     write_page,
 )
+from seq2see.explorer.routes import list_runs
 from seq2see.explorer.workspace import Workspace
 
 

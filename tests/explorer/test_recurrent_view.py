@@ -10,7 +10,7 @@ import torch
 from text_models import SOURCE, text_model
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.traces import TraceRequest
+from seq2see.explorer.inputs import TraceRequest
 from seq2see.explorer.views import recurrent
 from seq2see.explorer.workspace import OpenRun, Workspace
 

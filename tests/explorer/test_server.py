@@ -30,8 +30,7 @@ from seq2see.core.errors import UserError
 from seq2see.data.readers.image_files import decode_image
 from seq2see.explorer import server
 from seq2see.explorer import workspace as workspace_module
-from seq2see.explorer.describe import capabilities_of
-from seq2see.explorer.routes import ROUTES, error_response
+from seq2see.explorer.routes import ROUTES, capabilities_of, error_response
 from seq2see.explorer.workspace import MAX_CACHE_BYTES, MAX_CACHED, Workspace
 
 

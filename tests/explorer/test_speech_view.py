@@ -16,9 +16,8 @@ from tiny_workspace import Client, make_app, opened_run
 
 from seq2see.core.errors import UserError
 from seq2see.data.readers.sound_files import read_sound
-from seq2see.explorer.describe import describe_run
 from seq2see.explorer.offline import VIEW_RECORDERS, ResponseRecorder
-from seq2see.explorer.routes import ROUTES
+from seq2see.explorer.routes import ROUTES, describe_run
 from seq2see.explorer.views import speech
 from seq2see.explorer.workspace import Workspace
 from seq2see.tasks.live_transcript import LiveTranscript

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from seq2see.inspection.attention_measures import rollout
-from seq2see.inspection.image_grid import Tile, TileRow, draw_tiles
+from seq2see.inspection.attention_plots import Tile, TileRow, draw_tiles
 
 
 def flat(color: tuple[int, ...], size: int = 4) -> np.ndarray:

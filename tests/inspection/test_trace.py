@@ -16,7 +16,7 @@ from seq2see.layers.recurrent_attention import MemoryAttention
 from seq2see.layers.recurrent_cells import RecurrentCell
 from seq2see.models.build import fresh_model
 from seq2see.models.dual_encoder import DualEncoder
-from seq2see.models.embedding_model import EmbeddingModel
+from seq2see.models.encoder_model import EmbeddingModel
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.settings import Series

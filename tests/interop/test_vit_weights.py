@@ -17,7 +17,7 @@ from seq2see.core.batch import Batch, Images
 from seq2see.core.errors import UserError
 from seq2see.interop.vit_layouts import BIG_VISION, TIMM, VISION_TRANSFORMER, hugging_face_names, vit_mappings
 from seq2see.interop.vit_weights import NpzFile, fold_normalization
-from seq2see.layers.patch_embedding import PixelNormalization, patchify
+from seq2see.models.vit import PixelNormalization, patchify
 from seq2see.runs.load import read_model
 from seq2see.tasks.model_folder import fingerprint_of
 from vit_folders import SHAPE, google_arrays, like_timm_and_google, timm_folder, vit_folder

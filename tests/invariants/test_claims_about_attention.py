@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from seq2see.layers.attention import SelfAttention, attention_weights, eager_attention
+from seq2see.layers.attention import SelfAttention, attention_weights, eager_attention, value_output_matrices
 from seq2see.layers.convolution import ConvolutionBlock
 from seq2see.layers.feed_forward import FeedForward
 from seq2see.layers.gru_lstm import GRUCell, LSTMCell
@@ -16,7 +16,6 @@ from seq2see.layers.masks import causal_mask, full_mask
 from seq2see.layers.norms_and_dropout import LayerNorm, MaskedBatchNorm, PreNorm
 from seq2see.layers.recurrent_attention import DotAttention
 from seq2see.layers.recurrent_cells import RNNCell
-from seq2see.layers.value_output import value_output_matrices
 
 
 def with_identity_weights(layer: SelfAttention, queries: float, keys: float) -> SelfAttention:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from seq2see.acceleration.ctc import NativeCTCLoss
+from seq2see.acceleration.layers import NativeCTCLoss
 from seq2see.acceleration.swaps import Conditions, accelerated
 from seq2see.core.batch import IGNORE_INDEX, Sequences
 from seq2see.layers.ctc import BLANK, CTCHead, CTCLoss, blank_states, frames_needed, may_skip

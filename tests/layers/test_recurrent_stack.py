@@ -9,8 +9,14 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
 from seq2see.layers.gru_lstm import GRUCell, LSTMCell, ResetBeforeGRUCell
-from seq2see.layers.recurrent_cells import ReluRNNCell, RNNCell
-from seq2see.layers.recurrent_stack import BidirectionalRNN, StackedRNN, UnidirectionalRNN, VariationalStackedRNN
+from seq2see.layers.recurrent_cells import (
+    BidirectionalRNN,
+    ReluRNNCell,
+    RNNCell,
+    StackedRNN,
+    UnidirectionalRNN,
+    VariationalStackedRNN,
+)
 
 CELLS = [RNNCell, ReluRNNCell, GRUCell, LSTMCell, ResetBeforeGRUCell]
 FUSED = [RNNCell, ReluRNNCell, GRUCell, LSTMCell]

@@ -7,9 +7,8 @@ import torch
 from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
-from seq2see.layers.attention import SelfAttention, merge_heads, split_heads
+from seq2see.layers.attention import SelfAttention, head_contributions, merge_heads, split_heads, value_output_matrices
 from seq2see.layers.masks import causal_mask, full_mask, padding_mask
-from seq2see.layers.value_output import head_contributions, value_output_matrices
 
 SOURCE = Sequences(torch.zeros(2, 5, dtype=torch.long), torch.tensor([5, 3]))
 

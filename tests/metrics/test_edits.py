@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core.errors import UserError
-from seq2see.metrics.edits import EditErrorCounts, count_edit_errors, pronunciation_errors, without_stress
+from seq2see.metrics.speech_errors import EditErrorCounts, count_edit_errors, pronunciation_errors, without_stress
 
 SYMBOLS = st.lists(st.sampled_from(["AA1", "B", "CH"]), max_size=7)
 

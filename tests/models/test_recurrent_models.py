@@ -18,10 +18,9 @@ from seq2see.layers.recurrent_attention import (
     DotAttention,
     ScaledDotAttention,
 )
-from seq2see.layers.recurrent_cells import ReluRNNCell, RNNCell
-from seq2see.layers.recurrent_stack import BidirectionalRNN, StackedRNN
+from seq2see.layers.recurrent_cells import BidirectionalRNN, ReluRNNCell, RNNCell, StackedRNN
 from seq2see.models.build import fresh_model
-from seq2see.models.decoder_attention import NoAttention
+from seq2see.models.decoder_attention import CopyBridge, NoAttention
 from seq2see.models.encoder_model import EncoderOutput
 from seq2see.models.recurrent import (
     ATTENTIONS,
@@ -31,7 +30,6 @@ from seq2see.models.recurrent import (
     RecurrentEncoder,
     RecurrentEncoderSettings,
 )
-from seq2see.models.recurrent_state import CopyBridge
 from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 
 WITH_ATTENTION = ["additive", "dot", "bilinear", "scaled-dot"]

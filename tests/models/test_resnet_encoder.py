@@ -10,15 +10,17 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Batch, Images, PatchGrid
 from seq2see.layers.positions import LearnedPositions2d
-from seq2see.layers.resnet import ResNet, conv2d, flatten_map
 from seq2see.models.build import build_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.resnet_encoder import (
     ConvStemSettings,
     PixelEmbeddingSettings,
+    ResNet,
     ResNetEncoder,
     ResNetSettings,
     ResNetStemSettings,
+    conv2d,
+    flatten_map,
 )
 from seq2see.models.settings import ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings

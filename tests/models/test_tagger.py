@@ -6,8 +6,8 @@ import torch
 
 from seq2see.core.batch import Batch, Sequences, WordSequences
 from seq2see.models.build import fresh_model
+from seq2see.models.encoder_model import mean_of_words
 from seq2see.models.settings import ModelSettings, Tags, Text, TokenEmbeddingSettings
-from seq2see.models.tagger import mean_of_words
 from tiny_models import recurrent_encoder
 
 

@@ -9,12 +9,12 @@ import torch
 
 from seq2see.core.batch import Batch, Images, Sequences
 from seq2see.core.errors import UserError
-from seq2see.layers.patch_embedding import patchify
 from seq2see.models.build import fresh_model
 from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
 from seq2see.models.resnet_encoder import ConvStemSettings, ResNetStemSettings
 from seq2see.models.settings import ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
+from seq2see.models.vit import patchify
 
 LABELS = 5
 

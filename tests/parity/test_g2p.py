@@ -22,10 +22,9 @@ from seq2see.core.batch import Sequences
 from seq2see.core.files import sha256
 from seq2see.core.seeds import generator
 from seq2see.layers.gru_lstm import GRUCell
-from seq2see.layers.recurrent_stack import StackedRNN, UnidirectionalRNN
-from seq2see.models.decoder_attention import NoAttention
+from seq2see.layers.recurrent_cells import StackedRNN, UnidirectionalRNN
+from seq2see.models.decoder_attention import CopyBridge, NoAttention
 from seq2see.models.recurrent import RecurrentDecoder, RecurrentEncoder
-from seq2see.models.recurrent_state import CopyBridge
 
 pytestmark = pytest.mark.weights
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-import seq2see.inspection.image_grid as tiles
+import seq2see.inspection.attention_plots as tiles
 from seq2see.data.examples import ImageExamples
 from seq2see.data.image_dataset import ImageProcessor
 from seq2see.inspection.trace import trace

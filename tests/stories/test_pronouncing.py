@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from seq2see.cli.evaluate import print_scores
-from seq2see.metrics.edits import pronunciation_errors
+from seq2see.metrics.speech_errors import pronunciation_errors
 from seq2see.recipes.registry import recipe
 from seq2see.runs.evaluate import evaluate
 from seq2see.runs.report import write_report

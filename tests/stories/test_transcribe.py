@@ -21,7 +21,7 @@ from seq2see.core.errors import UserError
 from seq2see.data.generated import morse
 from seq2see.data.sound_augmentation import SoundAugmentation
 from seq2see.decoding.speech_settings import SpeechDecoding
-from seq2see.explorer.describe import describe_run
+from seq2see.explorer.routes import describe_run
 from seq2see.explorer.workspace import Workspace
 from seq2see.metrics.speech_errors import error_rates
 from seq2see.runs.evaluate import evaluate, evaluated_rows

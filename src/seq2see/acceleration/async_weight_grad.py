@@ -26,7 +26,7 @@ MAX_PENDING = 6
 """The maximum number of pending gradients: their inputs must stay in memory until they are computed."""
 
 MIN_TABLE_ROWS = 1024
-"""The vocabulary size from which on the embedding kernel (acceleration/embedding_grad.py) is faster: in a smaller
+"""The vocabulary size from which on the embedding kernel (acceleration/row_sums.py) is faster: in a smaller
 vocabulary, some tokens occur too often."""
 
 MAX_STORED_SUMS = 8
@@ -147,7 +147,7 @@ class AsyncWeightGrads:
         """The sorted tokens for the embedding kernel; empty for a small vocabulary, where torch is as fast."""
         sorted_tokens: list[Tensor] = []
         if self.kernels and tokens.numel() and size > MIN_TABLE_ROWS:
-            from seq2see.acceleration.embedding_grad import sort_tokens
+            from seq2see.acceleration.row_sums import sort_tokens
 
             self.enqueue(lambda tokens: sorted_tokens.extend(sort_tokens(tokens)), tokens)
         return sorted_tokens
@@ -243,7 +243,7 @@ class GradSink:
                 self.weight, torch.ops.aten.embedding_dense_backward(grad, tokens, size, -1, False)
             )
             return
-        from seq2see.acceleration.embedding_grad import accumulate_embedding_grad
+        from seq2see.acceleration.row_sums import accumulate_embedding_grad
 
         total = self.async_grads.grads[self.weight]
         if total is None:

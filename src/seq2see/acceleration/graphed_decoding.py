@@ -318,7 +318,7 @@ class GraphedFusedStep:
 def reorder(tensor: Tensor, parents: Int[Tensor, "row"], width: int) -> None:
     """Replace each row by its parent, which is a row of the same input."""
     if TRITON and tensor.is_contiguous():
-        from seq2see.acceleration.reorder_in_place import reorder_in_place
+        from seq2see.acceleration.search_kernels import reorder_in_place
 
         reorder_in_place(tensor, parents, width)
     else:
@@ -328,7 +328,7 @@ def reorder(tensor: Tensor, parents: Int[Tensor, "row"], width: int) -> None:
 def step_of(search: FusibleSearch) -> Callable[[Tensor], DecodingStep]:
     """Return the function from logits to the step of a search whose time is a tensor; greedy search has a kernel."""
     if TRITON and isinstance(search, GPUIndependentSearch) and isinstance(search.sampler, GreedySampler):
-        from seq2see.acceleration.argmax import greedy_step
+        from seq2see.acceleration.search_kernels import greedy_step
 
         return partial(greedy_step, search)
     return lambda logits: search.advance(suppress_special_tokens(log_probabilities(logits)))

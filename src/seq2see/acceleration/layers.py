@@ -1,4 +1,4 @@
-"""Fast versions of layers: dropout, feed-forward layers, rotary positions, convolutions, and stacks of blocks.
+"""Fast versions of layers: dropout, feed-forward layers, rotary positions, convolutions, stacks of blocks, and CTC.
 
 Each class replaces the class of layers/ or models/ that it names as `plain`; tests compare them
 (tests/layers, tests/acceleration/test_fused_feed_forward.py).
@@ -12,6 +12,8 @@ Stacks of Transformer blocks run without padding, and with masks in the form tha
 first block they choose a memory layout for the batch (`choose_layout`) and prepare the masks for all layers. Attention
 (attention.py) restores the rows; all other layers process each token by itself and need no change. Tests compare them
 (tests/models/test_transformer.py).
+
+CTC is computed by torch's own function: its gradient is a backward recursion in place of autograd.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from seq2see.acceleration.async_weight_grad import AsyncWeightGrads, active_asyn
 from seq2see.acceleration.attention import PreparedMask, UnpaddedMemory, choose_layout
 from seq2see.acceleration.support import can_use_kernels
 from seq2see.core.batch import Sequences
+from seq2see.layers.ctc import BLANK, CTCLoss
 from seq2see.layers.feed_forward import (
     FeedForward,
     GateAndValues,
@@ -494,3 +497,17 @@ def link_residuals(model: nn.Module) -> None:
                 residual.after = (after,)
             if isinstance(residual, FusedPreNorm) and isinstance(norm, PrecomputedNorm):
                 residual.norm_after = (norm,)
+
+
+class NativeCTCLoss(CTCLoss):
+    """`CTCLoss` without a step of Python for every frame."""
+
+    plain: ClassVar[type[nn.Module]] = CTCLoss
+
+    def forward(
+        self, log_probabilities: Float[Tensor, "row frame token"], frames: Int[Tensor, "row"], labels: Sequences
+    ) -> Float[Tensor, "row"]:
+        """The loss of each row; 0 for labels that need more frames than there are."""
+        return functional.ctc_loss(
+            log_probabilities.transpose(0, 1), labels.values, frames, labels.lengths, BLANK, "none", zero_infinity=True
+        )

@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from seq2see.acceleration.row_sums import slice_layout
-from seq2see.acceleration.short_attention_kernels import with_strides
+from seq2see.acceleration.short_attention import with_strides
 
 MAX_PARTS = 3
 """The maximum number of parts that can be concatenated; missing parts have width 0."""

@@ -1,11 +1,11 @@
 """A Transformer with fused kernels for one token of each row on a GPU: eight for each decoder block of a few rows.
 
 In PyTorch a decoder block consists of sixteen kernels, and for one row launching a kernel takes longer than running it.
-Here the update of the key-value cache is part of self-attention, whose kernels are made for one query
-(acceleration/single_query_attention.py). With a few rows, norms, activations and residual sums are fused with the
-neighboring linear layers (acceleration/fused_linear.py); with more rows these are torch's kernels. For several tokens
-at a time the original model is used. It is the definition, too; tests/acceleration/test_small_batch.py compares both,
-and so does the contract of all decoders.
+Here the update of the key-value cache is part of self-attention, whose kernels are made for one query. With a few
+rows, norms, activations and residual sums are fused with the neighboring linear layers; with more rows these are
+torch's kernels. All of these kernels are in acceleration/small_batch_kernels.py. For several tokens at a time the
+original model is used. It is the definition, too; tests/acceleration/test_small_batch.py compares both, and so does the
+contract of all decoders.
 
 The last norm of a block is computed by the kernel that reads the residual stream next. So pre-norm and post-norm have
 one form, n = norm(x), x ← residual + f(n):
@@ -25,9 +25,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.acceleration.embedding import EmbeddingTables, embed_tokens
-from seq2see.acceleration.fused_linear import MAX_ROWS, LayerNormWeights, LinearWeights, fused_linear
-from seq2see.acceleration.single_query_attention import cached_self_attention, single_query_cross_attention
+from seq2see.acceleration.small_batch_kernels import (
+    MAX_ROWS,
+    EmbeddingTables,
+    LayerNormWeights,
+    LinearWeights,
+    cached_self_attention,
+    embed_tokens,
+    fused_linear,
+    single_query_cross_attention,
+)
 from seq2see.core.batch import Images, Sequences
 from seq2see.core.devices import plain_class
 from seq2see.layers.attention import CrossAttention, SelfAttention

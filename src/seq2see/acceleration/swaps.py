@@ -20,7 +20,6 @@ from torch import nn
 
 from seq2see.acceleration.async_weight_grad import AsyncWeightGrads
 from seq2see.acceleration.attention import FusedCrossAttention, FusedGroupedSelfAttention, FusedSelfAttention
-from seq2see.acceleration.ctc import NativeCTCLoss
 from seq2see.acceleration.layers import (
     ChannelsLastConv2d,
     FastDropout,
@@ -33,6 +32,7 @@ from seq2see.acceleration.layers import (
     FusedPostNorm,
     FusedPreNorm,
     FusedRotaryPositions,
+    NativeCTCLoss,
     PrecomputedLayerNorm,
     PrecomputedRMSNorm,
     UnpaddedGPTDecoder,
@@ -43,7 +43,7 @@ from seq2see.acceleration.layers import (
     link_residuals,
 )
 from seq2see.core.devices import plain_class
-from seq2see.layers.resnet import ConvolutionalStem, ResNet, ResNetStem
+from seq2see.models.resnet_encoder import ConvolutionalStem, ResNet, ResNetStem
 
 
 def plain_only() -> bool:

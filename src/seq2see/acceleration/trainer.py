@@ -14,10 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.acceleration.bf16_weights import Bf16Weights
+from seq2see.acceleration.bf16_weights import Bf16Weights, attach
 from seq2see.acceleration.chunked_cross_entropy import ChunkedCrossEntropy
 from seq2see.acceleration.cuda_graphs import GraphedCallable, compile_blocks
-from seq2see.acceleration.flat_adam import attach
 from seq2see.acceleration.layers import linear_layers, use_onednn
 from seq2see.acceleration.support import TRITON
 from seq2see.acceleration.swaps import Conditions, accelerate, parts_for

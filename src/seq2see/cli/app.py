@@ -16,19 +16,16 @@ from typer.core import TyperGroup
 import seq2see
 from seq2see.cli.chat import chat
 from seq2see.cli.data import data
-from seq2see.cli.doctor import doctor
-from seq2see.cli.embed import embed
-from seq2see.cli.ensemble import ensemble
+from seq2see.cli.doctor import doctor, explain
+from seq2see.cli.embed import analogy, contexts, embed, neighbors
 from seq2see.cli.evaluate import evaluate
-from seq2see.cli.explain import explain
 from seq2see.cli.explore import explore
 from seq2see.cli.export import export
 from seq2see.cli.predict import predict
 from seq2see.cli.recipes import diff, recipes, show
-from seq2see.cli.runs import runs
+from seq2see.cli.runs import ensemble, runs
 from seq2see.cli.train import train
 from seq2see.cli.transcribe import transcribe
-from seq2see.cli.words import analogy, contexts, neighbors
 from seq2see.core.errors import UserError, unknown_name
 
 USER_ERROR = 2

@@ -1,8 +1,11 @@
-"""`seq2see runs`: the table of runs."""
+"""`seq2see runs` and `ensemble`: the table of runs, and several finished runs combined."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 if TYPE_CHECKING:
     from seq2see.runs.run_folder import RunFolder
@@ -43,3 +46,17 @@ def _name_and_score(run: RunFolder) -> tuple[str, str]:
     except UserError:
         return "?", ""
     return recipe.name, task_of(recipe).headline(read_scores(run))
+
+
+def ensemble(
+    runs: Annotated[list[str], typer.Argument(help="Two or more finished runs with the same vocabularies.")],
+    out: Annotated[Path | None, typer.Option(help="The run folder; default: runs/<recipe>-ensemble.")] = None,
+) -> None:
+    """Combine runs: average the probabilities of their models."""
+    from seq2see.runs.make_ensemble import make_ensemble
+    from seq2see.runs.run_folder import find_run
+    from seq2see.runs.terminal import program_name
+
+    folder = make_ensemble([find_run(name) for name in runs], out)
+    print(f"run    {folder}  ({len(runs)} members)")
+    print(f"next   {program_name()} eval {folder}\n       {program_name()} predict {folder}")

@@ -3,6 +3,8 @@
 Compare `examples.py`: a split of images is one array of pixels. Recordings have different lengths, so the samples of
 read recordings lie end to end in one array of 16-bit integers, as in a WAV file. Generated recordings are rendered
 again at each access, because their settings are much smaller than their samples.
+
+`colored_noise` makes noise between white (equal power in every Hz) and pink (equal power in every octave).
 """
 
 from __future__ import annotations
@@ -170,3 +172,20 @@ class RecordingExamples(Sequence[Example]):
 def to_int16(samples: Samples) -> NDArray[np.int16]:
     """Samples as 16-bit integers; values beyond -1 and 1 are clipped."""
     return (np.clip(samples, -1, 1) * FULL_SCALE).round().astype(np.int16)
+
+
+BLOCK = 1024
+"""The Fourier transform is fast for lengths with small factors, so noise is generated in multiples of this length."""
+
+
+def colored_noise(count: int, pinkness: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Noise of variance 1 between white (0) and pink (1): the power of a frequency f is proportional to f^-pinkness.
+
+    Pink noise has equal power in every octave, as many natural backgrounds do.
+    """
+    length = -(-count // BLOCK) * BLOCK
+    spectrum = np.fft.rfft(rng.standard_normal(length))
+    spectrum *= np.maximum(np.arange(len(spectrum)), 1) ** (-pinkness / 2)
+    spectrum[0] = 0
+    noise = np.fft.irfft(spectrum, length)[:count]
+    return noise / noise.std()

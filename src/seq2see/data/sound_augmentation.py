@@ -16,9 +16,8 @@ from torch import Tensor
 
 from seq2see.core.seeds import generator, uniform
 from seq2see.core.settings import Settings
-from seq2see.data.colored_noise import colored_noise
 from seq2see.data.log_mel import LogMel
-from seq2see.data.recordings import Samples
+from seq2see.data.recordings import Samples, colored_noise
 from seq2see.data.resampling import resample
 
 NOISE_RANGE_DB = 30.0

@@ -136,7 +136,7 @@ class CTCPrefixModel:
 
     The probability that the labels begin with a prefix is the sum over the frames in which its last label begins
     (Graves et al. 2006, section 3.2; Watanabe et al. 2017, algorithm 2). So a CTC model can be decoded by the loop of
-    `engine.py`, alone or together with a decoder and a language model (`log_linear.py`). `model` is the encoder, with
+    `engine.py`, alone or together with a decoder and a language model (`ensemble.py`). `model` is the encoder, with
     the method `encode`; `head` computes the logits of the frames.
     """
 

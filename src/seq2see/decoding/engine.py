@@ -28,15 +28,18 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.data.tokenizers.tokenizer import BOS, EOS, PAD
 from seq2see.decoding.beam import BeamSampler, stop_when_full, stop_when_unbeatable
-from seq2see.decoding.logits_processors import LogitsProcessor, MinNewTokens, NoRepeatNGram, RepetitionPenalty
 from seq2see.decoding.samplers import (
     DecodingStep,
     GreedySampler,
     History,
     Hypothesis,
     LengthPenalty,
+    LogitsProcessor,
+    MinNewTokens,
     NoPenalty,
+    NoRepeatNGram,
     RandomSampler,
+    RepetitionPenalty,
     Sampler,
     Search,
 )

@@ -1,8 +1,15 @@
-"""Ensembles: several models decode together, and at every step their probabilities are averaged.
+"""Several models decode together: ensembles average probabilities, log-linear models add weighted log-probabilities.
 
-Each member reads the same tokens and has its own state; the score of a token is the logarithm of the mean of the
-members' probabilities (Sutskever, Vinyals & Le 2014 decode with five LSTMs like this). Members may differ in all but
-their vocabularies: a token must have the same id in each of them.
+In an *ensemble*, each member reads the same tokens and has its own state; the score of a token is the logarithm of the
+mean of the members' probabilities (Sutskever, Vinyals & Le 2014 decode with five LSTMs like this). Members may differ
+in all but their vocabularies: a token must have the same id in each of them.
+
+A *log-linear* combination is a product of experts, score(y) = Σ_k w_k log p_k(y). With a decoder (weight 0.7) and CTC
+(0.3) this is joint decoding (Watanabe et al. 2017), and with a language model it is shallow fusion (Gulcehre et al.
+2015).
+
+In an ensemble a token is probable if one model gives it a high probability; in a log-linear combination it is
+improbable if one model gives it a low probability.
 """
 
 from __future__ import annotations
@@ -16,6 +23,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Images, Sequences
+from seq2see.data.tokenizers.tokenizer import EOS, SPECIAL_TOKENS, UNK, Tokenizer
+from seq2see.decoding.engine import DecodingLoop, log_probabilities
 
 
 def log_mean_probability(logits: Sequence[Float[Tensor, "row time vocab"]]) -> Float[Tensor, "row time vocab"]:
@@ -53,3 +62,62 @@ class Ensemble(nn.Module):
             *(member.step(tokens, each) for member, each in zip(self.members, state, strict=True)), strict=True
         )
         return log_mean_probability(logits), states
+
+
+class LogLinearLoop(DecodingLoop):
+    """The loop for scores that are not log-probabilities: the sum of their exponentials need not be 1."""
+
+    def score(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
+        """The weighted scores, without normalization."""
+        return self.model.step(tokens, state)
+
+
+class LogLinear:
+    """Models with one vocabulary, and the weight of each."""
+
+    decoding_loop = LogLinearLoop
+
+    def __init__(self, members: Sequence[Any], weights: Sequence[float]):
+        self.members, self.weights = tuple(members), tuple(weights)
+
+    def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> tuple[Any, ...]:
+        """The state of each member."""
+        return tuple(member.start(source, rows, max_length) for member in self.members)
+
+    def step(
+        self, tokens: Int[Tensor, "row new"], state: tuple[Any, ...]
+    ) -> tuple[Float[Tensor, "row new vocab"], tuple[Any, ...]]:
+        """The weighted sum of the members' log-probabilities."""
+        scores, states = [], []
+        for member, weight, each in zip(self.members, self.weights, state, strict=True):
+            logits, after = member.step(tokens, each)
+            scores.append(weight * log_probabilities(logits))
+            states.append(after)
+        return torch.stack(scores).sum(0), tuple(states)
+
+
+class OtherVocabulary:
+    """A language model whose tokens have other ids, for decoding with the ids of another model.
+
+    A token that is not in its vocabulary becomes <unk>. The score of <eos> is 0, so that the language model has no
+    influence on the length of an output: a model of running text has not learned where sentences end.
+    """
+
+    def __init__(self, model: Any, own: Tokenizer, ids: Tokenizer):
+        self.model = model
+        own_ids = {token: index for index, token in enumerate(own.tokens(range(len(own))))}
+        specials = range(len(SPECIAL_TOKENS))
+        names = ids.tokens(range(len(ids)))
+        self.ids = torch.tensor([*specials, *(own_ids.get(name, UNK) for name in names[len(SPECIAL_TOKENS) :])])
+
+    def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> Any:
+        """The state before the first token; the source is not used."""
+        return self.model.start(None, rows, max_length)
+
+    def step(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
+        """The log-probabilities of the next token, by the ids of the other model; that of <eos> is 0."""
+        ids = self.ids.to(tokens.device)
+        logits, state = self.model.step(ids[tokens], state)
+        scores = log_probabilities(logits)[..., ids]
+        scores[..., EOS] = 0
+        return scores, state

@@ -19,8 +19,7 @@ from seq2see.core.batch import Images, Sequences
 from seq2see.data.tokenizers.tokenizer import EOS
 from seq2see.decoding.beam import top_continuations
 from seq2see.decoding.engine import GenerativeModel, Limits, stream
-from seq2see.decoding.logits_processors import LogitsProcessor
-from seq2see.decoding.samplers import DecodingStep, History, Hypothesis
+from seq2see.decoding.samplers import DecodingStep, History, Hypothesis, LogitsProcessor
 
 SHOWN_CANDIDATES = 6
 """The number of candidates of each step in greedy decoding and sampling, which rank the whole vocabulary."""

@@ -1,7 +1,11 @@
-"""The inputs of models from requests: texts, image files and pixels, sound files, and default inputs.
+"""The inputs of models from requests (texts, images, sounds, defaults), and the traces of a model for them.
 
 A text in a request is never a file name. The default is an example from the samples of the run, or a fixed text. The
 patches of an image can be reordered and masked.
+
+A trace is recorded once and cached for the next requests: views request one head at a time, and one forward pass gives
+all heads. If all attention maps together are too large for the cache (their size is quadratic in the length), each
+layer is recorded separately, when it is requested.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -24,11 +28,23 @@ from seq2see.data.readers.image_files import decode_image
 from seq2see.data.readers.sound_files import DecodedSound, decode_sound
 from seq2see.data.readers.video_decoding import load_frames
 from seq2see.data.recordings import CharacterTimes, RecordingExamples
-from seq2see.explorer.schemas import MAX_SHOWN_TOKENS, ArrayResponse, ImageBase64, Index, PixelsBase64, RunRequest
+from seq2see.explorer.schemas import (
+    MAX_SHOWN_TOKENS,
+    ArrayResponse,
+    ImageBase64,
+    Index,
+    InputRequest,
+    InputText,
+    PixelsBase64,
+    RunRequest,
+)
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.inspection.patch_editing import mask_patches, reorder_patches
+from seq2see.inspection.record import ActivationRecord, Signal, SignalKind
+from seq2see.inspection.trace import ATTENTION
 from seq2see.models.image_settings import ImageSource
 from seq2see.runs.run_folder import read_table
+from seq2see.tasks.model import NamedBatch, trace_batch
 from seq2see.tasks.transcribe import EXAMPLE_HERTZ
 
 
@@ -318,3 +334,77 @@ def image_info(workspace: Workspace, request: ImageRequest) -> dict[str, Any]:
         "truth": prepared.truth,
         "count": len(test_images(workspace.run(request.run))),
     }
+
+
+QUERIES: tuple[SignalKind, ...] = ("query",)
+MAX_ATTENTION_BYTES = 32 << 20
+"""The maximum size of the attention weights that are recorded for all layers at once."""
+
+
+class TraceRequest(InputRequest):
+    """A request about the activations of a model for one input and one target."""
+
+    target: InputText | None = None
+    """The target, by default the model's own prediction; for language models, the continuation of the text."""
+
+
+def model_input(workspace: Workspace, request: InputRequest) -> Any:
+    """The input of the model: the text, the pixels of an image or a video, or the samples of a recording."""
+    run = workspace.run(request.run)
+    if run.task.input_kind == "sound":
+        return recording_of(run, request.number).samples
+    if not run.task.reads_files:
+        return request.text
+    return prepare_image(
+        workspace, ImageRequest(run=request.run, number=request.number, pixels=request.pixels)
+    ).model_input
+
+
+def named_batch(workspace: Workspace, request: TraceRequest) -> NamedBatch:
+    """The batch of the input and its target, with the names of its tokens."""
+    return workspace.cached((*_key(request), "batch"), lambda: _named_batch(workspace, request))
+
+
+def record(
+    workspace: Workspace, request: TraceRequest, kinds: Collection[SignalKind], module_names: Collection[str] = ()
+) -> ActivationRecord:
+    """The activation record of these kinds of signals, for all modules or only for `module_names`."""
+    key = (*_key(request), tuple(sorted(kinds)), tuple(sorted(module_names)))
+    return workspace.cached(
+        key, lambda: trace_batch(workspace.run(request.run).model, named_batch(workspace, request), kinds, module_names)
+    )
+
+
+def attention_layers(workspace: Workspace, request: TraceRequest) -> list[Signal]:
+    """Every attention layer of the model in order, with its queries as values (its weights may be large)."""
+    if workspace.run(request.run).config.members:
+        return []  # the members of an ensemble have different attention weights
+    return record(workspace, request, QUERIES).of("query")
+
+
+def attention_weights(workspace: Workspace, request: TraceRequest, layer: int) -> tuple[ActivationRecord, Signal]:
+    """The weights of one attention layer, and their record."""
+    layers = attention_layers(workspace, request)
+    if layer >= len(layers):
+        raise UserError(f"This model has {len(layers)} attention layers, and no layer {layer}.")
+    tokens = named_batch(workspace, request).tokens
+    size = sum(
+        4 * len(each.values) * each.values.shape[1] * len(tokens.get(each.key_side or "", "")) for each in layers
+    )
+    traced = record(workspace, request, ATTENTION, () if size <= MAX_ATTENTION_BYTES else (layers[layer].name,))
+    return traced, traced.find(layers[layer].name, "attention")
+
+
+def _key(request: TraceRequest) -> tuple[Any, ...]:
+    return request.run, request.text, request.target, request.number, request.pixels
+
+
+def _named_batch(workspace: Workspace, request: TraceRequest) -> NamedBatch:
+    run, target = workspace.run(request.run), request.target
+    if not run.model.has_source:
+        target = target or ""  # the text alone, without a continuation
+    batch = run.model.named_batch(model_input(workspace, request), target)
+    batch = run.task.page_batch(batch)
+    for side, tokens in batch.tokens.items():
+        check_length(len(tokens), side)
+    return batch

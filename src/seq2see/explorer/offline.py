@@ -22,14 +22,13 @@ from typing import Any, get_args
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_text
-from seq2see.explorer.describe import list_runs
 from seq2see.explorer.inputs import first_example
-from seq2see.explorer.routes import ROUTES, error_response, to_response
+from seq2see.explorer.routes import ROUTES, error_response, list_runs, to_response
 from seq2see.explorer.schemas import MAX_CHARACTERS, ArrayResponse
 from seq2see.explorer.views.attention import HeadPartRequest
-from seq2see.explorer.views.compare import takes_images
 from seq2see.explorer.views.embeddings import MAX_WORDS
-from seq2see.explorer.views.mistakes import RowsRequest
+from seq2see.explorer.views.predict import takes_images
+from seq2see.explorer.views.runs import RowsRequest
 from seq2see.explorer.workspace import Workspace
 from seq2see.runs.report import csp_hash
 

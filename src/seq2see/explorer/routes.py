@@ -1,4 +1,8 @@
-"""The table of routes (name, request model and handler of every request of the page), and their HTTP endpoints."""
+"""What the page can request: the description of each run, and the table of routes with their HTTP endpoints.
+
+The description of a run has its model family, its task, its capabilities and its views. A route has a name, a request
+model and a handler.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +22,14 @@ from starlette.exceptions import HTTPException
 
 from seq2see.core.errors import UserError
 from seq2see.explorer import inputs
+from seq2see.explorer.inputs import TraceRequest, first_example
 from seq2see.explorer.job_queue import JobQueue, QueueFull
 from seq2see.explorer.schemas import MAX_IMAGE_BYTES, ApiRequest, ArrayResponse, RunRequest
 from seq2see.explorer.security import Credentials, internal_error
-from seq2see.explorer.traces import TraceRequest
 from seq2see.explorer.views import (
     architecture,
     attention,
-    compare,
-    decode,
     embeddings,
-    mistakes,
     next_token,
     positions,
     predict,
@@ -38,7 +39,99 @@ from seq2see.explorer.views import (
     tokenize,
     vit,
 )
-from seq2see.explorer.workspace import RunNotFound, Workspace
+from seq2see.explorer.workspace import OpenRun, RunNotFound, Workspace
+from seq2see.models.settings import ModelSettings
+
+
+def list_runs(workspace: Workspace) -> dict[str, Any]:
+    """The descriptions of all runs, in the order in which they were opened."""
+    return {"runs": [describe_run(run) for run in workspace.runs.values()]}
+
+
+def describe_run(run: OpenRun) -> dict[str, Any]:
+    """The description of one run."""
+    settings = run.settings
+    return {
+        "id": run.id,
+        "name": run.name,
+        "load_name": run.load_name or run.name,
+        "recipe": run.recipe.name if run.folder else run.config.name,
+        "family": run.task.family(settings),
+        "task": run.task.name,
+        "encoder": settings.encoder.kind if settings.encoder else None,
+        "decoder": settings.decoder.kind if settings.decoder else None,
+        "ready": run.ready,
+        "capabilities": capabilities_of(run),
+        "views": views_of(run),
+        "settings": run.task.shown_settings(run.model) if run.ready else {},
+        "languages": languages_of(run),
+        "example": first_example(run),
+    }
+
+
+def capabilities_of(run: OpenRun) -> list[str]:
+    """What the views can show of a run; of an unfinished run only the training curves."""
+    if not run.ready:
+        return ["curves"]
+    settings, is_single = run.settings, not run.config.members  # the members of an ensemble differ
+    kinds = {part.kind for part in (settings.encoder, settings.decoder) if part}
+    has_attention = getattr(settings.decoder, "attention", "") not in ("", "none", "context-vector")
+    capabilities = {
+        "curves": run.folder is not None,
+        "text": run.task.input_kind == "text",
+        "images": run.task.input_kind == "image",
+        "videos": run.task.input_kind == "video",
+        "series": run.task.input_kind == "series",
+        "sounds": run.task.input_kind == "sound",
+        "embeddings": is_single and "embeddings" in run.task.views and _has_table(settings),
+        "attention": is_single and ("transformer" in kinds or has_attention),
+        "recurrent": is_single and "recurrent" in kinds,
+        "target": run.task.generates and settings.source is not None,
+        "masks": run.task.fills_masks,
+        "decode": "decode" in run.task.views,
+        "evaluation": run.folder is not None and run.folder.evaluation.is_dir(),
+    }
+    return [name for name, holds in capabilities.items() if holds]
+
+
+def _has_table(settings: ModelSettings) -> bool:
+    """Whether the source is embedded by a table of tokens; of models without a source text, the target."""
+    sides = [getattr(side, "embedding", None) for side in (settings.source, settings.target)]
+    return any(getattr(embedding, "kind", "") in ("tokens", "bert") for embedding in sides)
+
+
+def views_of(run: OpenRun) -> list[str]:
+    """The views that support a run: the menu of the page, and the views of a saved page."""
+    capabilities, is_single = {*capabilities_of(run)}, run.ready and not run.config.members
+    kinds = {part.kind for part in (run.settings.encoder, run.settings.decoder) if part}
+    has_positions = "transformer" in kinds and capabilities & {"text", "images"}
+    supported = {
+        "runs": "curves" in capabilities,
+        "tokenize": run.ready,
+        "attention": "attention" in capabilities,
+        "single-head": "attention" in capabilities,
+        "next-token": run.ready,
+        "decode": run.ready,
+        "recurrent": "recurrent" in capabilities,
+        "vit": is_single,
+        "speech": is_single,
+        "positions": is_single and (has_positions or not run.task.fixed_order),
+        "compare": run.ready,
+        "mistakes": run.ready and "curves" in capabilities,
+        "architecture": run.ready,
+        "embeddings": "embeddings" in capabilities,
+    }
+    return [view for view, holds in supported.items() if holds and view in run.task.views]
+
+
+def languages_of(run: OpenRun) -> list[str]:
+    """The source and target language of the corpus, if it has languages."""
+    if run.folder is None:
+        return []
+    corpus = run.recipe.slot("corpus")
+    languages = [getattr(corpus, side, None) for side in ("source", "target")]
+    return [each for each in languages if isinstance(each, str)]
+
 
 MAX_TEXT_BYTES, MAX_MEDIA_BYTES = 1 << 20, 2 * MAX_IMAGE_BYTES
 """The maximum size of a request with texts, and of one with images, in bytes."""
@@ -62,18 +155,20 @@ ROUTES: dict[str, Route] = {
     "tokenize": Route(tokenize.TokenizeRequest, tokenize.tokenize),
     "architecture/blocks": Route(architecture.BlocksRequest, architecture.blocks),
     "architecture/source": Route(architecture.SourceCodeRequest, architecture.source, uses_model=False),
-    "compare/sides": Route(compare.CompareRequest, compare.compare),
+    "compare/sides": Route(predict.CompareRequest, predict.compare),
     "embeddings/analogy": Route(embeddings.AnalogyRequest, embeddings.analogy),
     "embeddings/contexts": Route(embeddings.ContextsRequest, embeddings.contexts),
     "embeddings/map": Route(embeddings.EmbeddingMapRequest, embeddings.map_points),
     "embeddings/neighbors": Route(embeddings.NeighborsRequest, embeddings.neighbors),
     "embeddings/tokens": Route(embeddings.EmbeddingMapRequest, embeddings.map_tokens),
-    "mistakes/confusion": Route(mistakes.SplitRequest, mistakes.confusion_matrix, uses_model=False),
-    "mistakes/forecasts": Route(mistakes.SplitRequest, mistakes.forecasts, uses_model=False),
-    "mistakes/rows": Route(mistakes.RowsRequest, mistakes.rows, uses_model=False),
-    "mistakes/splits": Route(mistakes.SplitsRequest, mistakes.list_splits, uses_model=False),
-    "decode/exposure-bias": Route(decode.ExposureBiasRequest, decode.exposure_bias, max_body_bytes=MAX_MEDIA_BYTES),
-    "decode/search-tree": Route(decode.SearchTreeRequest, decode.search_tree, max_body_bytes=MAX_MEDIA_BYTES),
+    "mistakes/confusion": Route(runs.SplitRequest, runs.confusion_matrix, uses_model=False),
+    "mistakes/forecasts": Route(runs.SplitRequest, runs.forecasts, uses_model=False),
+    "mistakes/rows": Route(runs.RowsRequest, runs.rows, uses_model=False),
+    "mistakes/splits": Route(runs.SplitsRequest, runs.list_splits, uses_model=False),
+    "decode/exposure-bias": Route(
+        next_token.ExposureBiasRequest, next_token.exposure_bias, max_body_bytes=MAX_MEDIA_BYTES
+    ),
+    "decode/search-tree": Route(next_token.SearchTreeRequest, next_token.search_tree, max_body_bytes=MAX_MEDIA_BYTES),
     "next-token/detokenize": Route(next_token.DetokenizeRequest, next_token.detokenize),
     "next-token/analysis": Route(next_token.NextTokenRequest, next_token.analyze, max_body_bytes=MAX_MEDIA_BYTES),
     "predict": Route(predict.PredictRequest, predict.predict, max_body_bytes=MAX_MEDIA_BYTES),
@@ -91,7 +186,7 @@ ROUTES: dict[str, Route] = {
     "recurrent/influence": Route(recurrent.InfluenceRequest, recurrent.influence, max_body_bytes=MAX_MEDIA_BYTES),
     "recurrent/context-vectors": Route(TraceRequest, recurrent.context_vectors, max_body_bytes=MAX_MEDIA_BYTES),
     "recurrent/attention-ablation": Route(TraceRequest, recurrent.attention_ablation, max_body_bytes=MAX_MEDIA_BYTES),
-    "series/forecast": Route(compare.ForecastRequest, compare.forecast_series),
+    "series/forecast": Route(predict.ForecastRequest, predict.forecast_series),
     "speech/transcript": Route(speech.SoundRequest, speech.transcript, max_body_bytes=MAX_MEDIA_BYTES),
     "speech/part": Route(speech.SoundPartRequest, speech.part, max_body_bytes=MAX_MEDIA_BYTES),
     "speech/live": Route(speech.LiveRequest, speech.live),

@@ -39,7 +39,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 import seq2see
 from seq2see.core.errors import UserError
-from seq2see.explorer.describe import list_runs
 from seq2see.explorer.job_queue import JobQueue
 from seq2see.explorer.offline import PAGE
 from seq2see.explorer.routes import (
@@ -48,6 +47,7 @@ from seq2see.explorer.routes import (
     Route,
     error_handlers,
     error_response,
+    list_runs,
     login_endpoint,
     route_endpoint,
     to_response,

@@ -11,7 +11,7 @@ from torch import nn
 
 from seq2see.core.errors import UserError
 from seq2see.inspection.record import ActivationRecord, Side
-from seq2see.models.classifier import Classifier
+from seq2see.models.encoder_model import Classifier
 
 
 @torch.inference_mode()

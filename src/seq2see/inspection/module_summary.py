@@ -22,8 +22,7 @@ from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.gru_lstm import ResetBeforeGRUCell
 from seq2see.layers.positions import RelativePositions
 from seq2see.layers.recurrent_attention import AdditiveAttention, MemoryAttention
-from seq2see.layers.recurrent_cells import RecurrentCell
-from seq2see.layers.recurrent_stack import StackedRNN
+from seq2see.layers.recurrent_cells import RecurrentCell, StackedRNN
 from seq2see.models.decoder_attention import DecoderAttention
 from seq2see.models.embeddings_and_heads import TiedHead
 

@@ -40,12 +40,9 @@ from seq2see.core.batch import Sequences
 from seq2see.inspection.record import ActivationRecord, Side, Signal, SignalKind
 from seq2see.layers.attention import Attention, AttentionRecord, CrossAttention
 from seq2see.layers.recurrent_attention import AdditiveAttention, MemoryAttention, MemoryAttentionRecord
-from seq2see.layers.recurrent_cells import CellRecord, RecurrentCell
-from seq2see.layers.recurrent_stack import BidirectionalRNN
-from seq2see.models.classifier import Classifier
+from seq2see.layers.recurrent_cells import BidirectionalRNN, CellRecord, RecurrentCell
 from seq2see.models.dual_encoder import DualEncoder
-from seq2see.models.embedding_model import EmbeddingModel
-from seq2see.models.tagger import Tagger
+from seq2see.models.encoder_model import Classifier, EmbeddingModel, Tagger
 
 Hook = Callable[[nn.Module, Any], None]
 """A function of a module and its payload: a record of its inputs (see `Attention.hook`), or its output."""

@@ -159,7 +159,7 @@ def fold_normalization(
 ) -> tuple[Float[Tensor, "width patch"], Float[Tensor, "width"]]:
     """The patch projection for pixels 2 x - 1, from one for pixels (x - mean) / std, with x between 0 and 1.
 
-    By channel, with y = 2 x - 1 (`layers.patch_embedding.PixelNormalization`):
+    By channel, with y = 2 x - 1 (`models.vit.PixelNormalization`):
     (x - mean) / std = y / (2 std) + (1/2 - mean) / std.
     """
     by_channel = weight.unflatten(1, (len(mean), -1)).double()

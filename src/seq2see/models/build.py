@@ -19,7 +19,6 @@ from seq2see.core.settings import Settings
 from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
 from seq2see.layers.initialization import initialize
 from seq2see.layers.norms_and_dropout import EPSILON
-from seq2see.layers.patch_embedding import PatchEmbedding
 from seq2see.layers.pooling import (
     AttentionPooling,
     ClsDistillationPooling,
@@ -30,10 +29,8 @@ from seq2see.layers.pooling import (
     TanhClsPooling,
 )
 from seq2see.layers.positions import POSITIONS, POSITIONS_2D, LearnedPositions, LearnedPositions2d
-from seq2see.layers.resnet import ConvolutionalStem, ResNetStem, conv2d
 from seq2see.models.bag_of_words import BagOfWords, BagOfWordsSettings
 from seq2see.models.bert import BERT, BERTForPreTraining, PredictionHeadTransform
-from seq2see.models.classifier import CLASSIFIERS
 from seq2see.models.convolutional import (
     DilatedCNN,
     DilatedCNNSettings,
@@ -42,7 +39,6 @@ from seq2see.models.convolutional import (
     TextCNN,
     TextCNNSettings,
 )
-from seq2see.models.embedding_model import EMBEDDING_MODELS
 from seq2see.models.embeddings_and_heads import (
     HEADS,
     TOKEN_EMBEDDINGS,
@@ -52,7 +48,7 @@ from seq2see.models.embeddings_and_heads import (
     TokenEmbedding,
     ValueEmbedding,
 )
-from seq2see.models.encoder_model import EncoderModel
+from seq2see.models.encoder_model import CLASSIFIERS, EMBEDDING_MODELS, TAGGERS, EncoderModel, Tagger, WordTagger
 from seq2see.models.gpt import GPTDecoder
 from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.language_model import LanguageModel
@@ -64,7 +60,7 @@ from seq2see.models.recurrent import (
     RecurrentEncoder,
     RecurrentEncoderSettings,
 )
-from seq2see.models.resnet_encoder import ResNetEncoder, ResNetSettings
+from seq2see.models.resnet_encoder import ConvolutionalStem, ResNetEncoder, ResNetSettings, ResNetStem, conv2d
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import (
     OWN_ENCODERS,
@@ -84,10 +80,9 @@ from seq2see.models.settings import (
     embedding_width_of,
 )
 from seq2see.models.subword_ngrams import NgramEmbedding
-from seq2see.models.tagger import TAGGERS, Tagger, WordTagger
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
 from seq2see.models.video import VideoEmbedding
-from seq2see.models.vit import ImageEmbedding, ViT
+from seq2see.models.vit import ImageEmbedding, PatchEmbedding, ViT
 
 # Self-attention of a Transformer applies those position encodings that are not added to the embeddings.
 ENCODERS: dict[type[Settings], Callable[[Any, str], nn.Module]] = {

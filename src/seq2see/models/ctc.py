@@ -1,7 +1,7 @@
 """Models with CTC: an encoder whose frames have a token or a blank, alone or together with a decoder with attention.
 
-Compare `tagger.py`: a tagger, too, has one output for each position of the source. But the times of the labels of a
-recording are unknown, so the probability is a sum over all possible times (`layers/ctc.py`).
+Compare `encoder_model.py`: a tagger, too, has one output for each position of the source. But the times of the labels
+of a recording are unknown, so the probability is a sum over all possible times (`layers/ctc.py`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Histories and replies share one encoder, and each side has a projection, because an answer rarely means the same as its
 question. Both projections are the identity before training, so that a history and a reply with the same words are
 similar from the first training step on, as in tf-idf. The score of a reply does not depend on the other replies, so the
-vectors of all candidates are computed once (Henderson et al. 2017; compare `embedding_model.py`).
+vectors of all candidates are computed once (Henderson et al. 2017; compare `encoder_model.py`).
 """
 
 from __future__ import annotations

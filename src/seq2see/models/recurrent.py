@@ -1,7 +1,7 @@
 """The recurrent encoder and decoder, with their settings and the tables of cells and attentions.
 
-Their parts: cells in `layers/recurrent_cells.py` and `layers/gru_lstm.py`, attention in `decoder_attention.py`, the
-initial state in `recurrent_state.py`.
+Their parts: cells in `layers/recurrent_cells.py` and `layers/gru_lstm.py`, attention and the
+initial state in `decoder_attention.py`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,27 @@ from seq2see.layers.recurrent_attention import (
     DotAttention,
     ScaledDotAttention,
 )
-from seq2see.layers.recurrent_cells import FusedCell, RecurrentCell, ReluRNNCell, RNNCell
-from seq2see.layers.recurrent_stack import BidirectionalRNN, StackedRNN, UnidirectionalRNN, VariationalStackedRNN
+from seq2see.layers.recurrent_cells import (
+    BidirectionalRNN,
+    FusedCell,
+    RecurrentCell,
+    ReluRNNCell,
+    RNNCell,
+    StackedRNN,
+    UnidirectionalRNN,
+    VariationalStackedRNN,
+)
 from seq2see.models.decoder_attention import (
     BahdanauAttention,
+    Bridge,
     ContextVectorAttention,
     DecoderAttention,
+    DenseBridge,
     LuongAttention,
     NoAttention,
+    RecurrentState,
 )
 from seq2see.models.encoder_model import EncoderOutput
-from seq2see.models.recurrent_state import Bridge, DenseBridge, RecurrentState
 
 CellName = Literal["rnn", "rnn-relu", "gru", "lstm", "gru-reset-before"]
 AttentionName = Literal["none", "context-vector", "additive", "dot", "bilinear", "scaled-dot"]

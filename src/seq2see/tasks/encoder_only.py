@@ -20,7 +20,7 @@ from seq2see.core.devices import autocast, device_of
 from seq2see.core.errors import UserError
 from seq2see.data.readers.lines import is_blank
 from seq2see.data.tokenizers.tokenizer import PAD
-from seq2see.models.embedding_model import normalized_embedding
+from seq2see.models.encoder_model import normalized_embedding
 from seq2see.tasks.generative import evaluate_teacher_forced
 from seq2see.tasks.model import (
     Model,

@@ -23,7 +23,7 @@ from seq2see.tasks.model import Model, TextAttention
 from seq2see.tasks.model_folder import StoredModel
 
 if TYPE_CHECKING:
-    from seq2see.inspection.image_grid import Tile, TileRow
+    from seq2see.inspection.attention_plots import Tile, TileRow
 
 COLUMNS = 10
 """Images per row."""
@@ -38,14 +38,14 @@ Figure = Callable[[Path], Any]
 
 
 def _figure(rows: list[TileRow]) -> Figure:
-    from seq2see.inspection.image_grid import draw_tiles  # matplotlib only where it is used
+    from seq2see.inspection.attention_plots import draw_tiles  # matplotlib only where it is used
 
     return partial(draw_tiles, rows)
 
 
 def batch_figure(batch: Batch, stored: ImageExamples) -> Figure:
     """Images of the first step, as stored and after augmentation; or videos, frame by frame."""
-    from seq2see.inspection.image_grid import Tile, TileRow  # matplotlib only where it is used
+    from seq2see.inspection.attention_plots import Tile, TileRow  # matplotlib only where it is used
 
     assert isinstance(batch.source, Images)
     indices = batch.indices[: 2 * COLUMNS].tolist()
@@ -65,7 +65,7 @@ def batch_figure(batch: Batch, stored: ImageExamples) -> Figure:
 
 def mistake_figures(examples: ImageExamples, results: Sequence[TaskResult]) -> dict[str, Figure | None]:
     """`eval/mistakes.png` and `eval/confused.png`; None for both if there are no misclassified images."""
-    from seq2see.inspection.image_grid import TileRow  # matplotlib only where it is used
+    from seq2see.inspection.attention_plots import TileRow  # matplotlib only where it is used
 
     rows_of_results = zip(examples.labels, results, strict=True)
     wrong = [index for index, (truth, each) in enumerate(rows_of_results) if truth != each.text]
@@ -83,7 +83,7 @@ def _starts(tiles: Sequence[Tile]) -> range:
 
 
 def _mistake(examples: ImageExamples, results: Sequence[TaskResult], index: int) -> Tile:
-    from seq2see.inspection.image_grid import Tile  # matplotlib only where it is used
+    from seq2see.inspection.attention_plots import Tile  # matplotlib only where it is used
 
     probability = math.exp(results[index].log_probability)
     return Tile(examples.pixels[index], f"{examples.labels[index]} → {results[index].text}\n{probability:.2f}")
@@ -91,7 +91,7 @@ def _mistake(examples: ImageExamples, results: Sequence[TaskResult], index: int)
 
 def _confused(examples: ImageExamples, results: Sequence[TaskResult], wrong: Sequence[int]) -> list[TileRow]:
     """A row for each of the most common confusions."""
-    from seq2see.inspection.image_grid import Tile, TileRow  # matplotlib only where it is used
+    from seq2see.inspection.attention_plots import Tile, TileRow  # matplotlib only where it is used
 
     indices: dict[tuple[str, str], list[int]] = defaultdict(list)
     for index in wrong:
@@ -109,7 +109,7 @@ def patch_attention_figure(
     stored: StoredModel, examples: ImageExamples, results: Sequence[TaskResult]
 ) -> Figure | None:
     """A few images with the attention of each layer, and the rollout of all layers; None without attention."""
-    from seq2see.inspection.image_grid import Tile, TileRow  # matplotlib only where it is used
+    from seq2see.inspection.attention_plots import Tile, TileRow  # matplotlib only where it is used
 
     layers = patch_attention(stored, results[:ATTENTION_IMAGES])
     if not layers:
@@ -150,7 +150,7 @@ def _grid(weights: NDArray[Any], prefix_tokens: int) -> NDArray[Any]:
 
 def word_attention_figure(model: Model, examples: ImageExamples) -> Figure:
     """A few images, with the attention for each word of their captions."""
-    from seq2see.inspection.image_grid import Tile, TileRow  # matplotlib only where it is used
+    from seq2see.inspection.attention_plots import Tile, TileRow  # matplotlib only where it is used
 
     rows = []
     captions = model.predict(list(examples.pixels[:CAPTIONED]))
@@ -165,7 +165,7 @@ def word_attention_figure(model: Model, examples: ImageExamples) -> Figure:
 
 def frame_attention_figure(model: Model, examples: ImageExamples) -> Figure | None:
     """A few videos, and below each frame the words with the most attention to it; None without attention."""
-    from seq2see.inspection.image_grid import Tile, TileRow  # matplotlib only where it is used
+    from seq2see.inspection.attention_plots import Tile, TileRow  # matplotlib only where it is used
 
     rows = []
     captions = model.predict(list(examples.pixels[:CAPTIONED]))

@@ -21,7 +21,7 @@ from seq2see.core.devices import plain_class
 from seq2see.core.errors import UserError
 from seq2see.decoding.ctc import CTCPrefixModel, TimedToken, align, best_path, prefix_search
 from seq2see.decoding.engine import decode, make_limits, make_logits_processors, make_sampler
-from seq2see.decoding.log_linear import LogLinear
+from seq2see.decoding.ensemble import LogLinear
 from seq2see.decoding.speech_settings import SpeechDecoding
 from seq2see.decoding.transducer import TransducerDecoder
 from seq2see.models.ctc import CTCAttentionModel, CTCModel

@@ -19,7 +19,7 @@ from seq2see.metrics.bleu import (
     sentence_chrf,
 )
 from seq2see.metrics.classification import sentence_accuracy
-from seq2see.metrics.edits import pronunciation_errors
+from seq2see.metrics.speech_errors import pronunciation_errors
 from seq2see.tasks.model import Prediction
 from seq2see.tasks.report_parts import (
     CopiedLines,

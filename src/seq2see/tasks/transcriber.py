@@ -17,7 +17,7 @@ from seq2see.data.log_mel import FRAMES_PER_VECTOR, LogMel, vectors_of
 from seq2see.data.readers.sound_files import DecodedSound, decode_sound
 from seq2see.data.tokenizers.tokenizer import BOS, EOS
 from seq2see.decoding.ctc import TimedToken
-from seq2see.decoding.log_linear import OtherVocabulary
+from seq2see.decoding.ensemble import OtherVocabulary
 from seq2see.decoding.speech_settings import SpeechDecoding
 from seq2see.layers.ctc import frames_needed
 from seq2see.models.sound_settings import Sound

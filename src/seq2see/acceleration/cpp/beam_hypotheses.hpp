@@ -58,4 +58,4 @@ private:
     }
 };
 
-static_assert(sizeof(AddFinished) == 19 * sizeof(int64_t), "in native_beam.py every field has eight bytes");
+static_assert(sizeof(AddFinished) == 19 * sizeof(int64_t), "in fast_search.py every field has eight bytes");

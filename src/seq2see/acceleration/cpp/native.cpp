@@ -234,7 +234,7 @@ void release_model(Model* model) {
 
 }  // namespace
 
-// The C interface that native.py and native_beam.py call. No exception leaves these functions.
+// The C interface that native.py and fast_search.py call. No exception leaves these functions.
 
 extern "C" {
 

@@ -19,9 +19,8 @@ from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.seeds import derive_seed, generator
 from seq2see.core.settings import Settings
 from seq2see.data.catalogue.spoken_digits import SPEECH_LEVEL, DigitCorpus, SpokenDigit, read_spoken_digits
-from seq2see.data.colored_noise import colored_noise
 from seq2see.data.readers.data_report import DataReport, ErrorPolicy
-from seq2see.data.recordings import CharacterTimes, RecordingExamples, RenderedSamples, Samples
+from seq2see.data.recordings import CharacterTimes, RecordingExamples, RenderedSamples, Samples, colored_noise
 
 SEED = 1
 """The seed of the strings, which does not depend on the seed of the training."""

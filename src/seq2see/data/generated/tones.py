@@ -21,9 +21,8 @@ from pydantic import Field
 
 from seq2see.core.seeds import generator
 from seq2see.core.settings import Settings
-from seq2see.data.colored_noise import colored_noise
 from seq2see.data.readers.data_report import DataReport
-from seq2see.data.recordings import RecordingExamples, RenderedSamples, Samples
+from seq2see.data.recordings import RecordingExamples, RenderedSamples, Samples, colored_noise
 
 SEED = 1
 """The seed of the recordings, which does not depend on the seed of the training."""

@@ -13,9 +13,8 @@ from torch import nn
 import seq2see
 from seq2see.core.devices import plain_class
 from seq2see.core.errors import UserError
-from seq2see.explorer.inputs import example_of
+from seq2see.explorer.inputs import TraceRequest, example_of, named_batch
 from seq2see.explorer.schemas import InputText, RunRequest
-from seq2see.explorer.traces import TraceRequest, named_batch
 from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.module_summary import summarize_modules
 

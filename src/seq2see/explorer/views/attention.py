@@ -10,9 +10,8 @@ from pydantic import Field
 
 from seq2see.core.errors import UserError
 from seq2see.data.examples import Example
-from seq2see.explorer.inputs import example_of
+from seq2see.explorer.inputs import TraceRequest, attention_layers, attention_weights, example_of, named_batch, record
 from seq2see.explorer.schemas import ArrayResponse, Index, RunRequest
-from seq2see.explorer.traces import TraceRequest, attention_layers, attention_weights, named_batch, record
 from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.attention_measures import (
     HEAD_FUSIONS,

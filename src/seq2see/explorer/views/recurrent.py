@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from seq2see.core.errors import UserError
+from seq2see.explorer.inputs import TraceRequest, named_batch, record
 from seq2see.explorer.schemas import ArrayResponse, Index
-from seq2see.explorer.traces import TraceRequest, named_batch, record
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.inspection.record import ActivationRecord, Signal, SignalKind
 from seq2see.inspection.recurrent_memory import (

@@ -9,7 +9,7 @@
  * logarithm of the sum of p^(1/temperature) for each temperature of the slider. `probabilities` are in the order of `ids`,
  * 0 for tokens that are cut off; `restProbability` is the total of the rest.
  *
- * This is the arithmetic of decoding/samplers.py and decoding/logits_processors.py. If top-k or top-p extend beyond the listed
+ * This is the arithmetic of decoding/samplers.py. If top-k or top-p extend beyond the listed
  * tokens, `complete` is false, and the scores of the whole vocabulary must be requested.
  */
 

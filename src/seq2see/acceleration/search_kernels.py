@@ -1,10 +1,16 @@
-"""One step of greedy decoding on a GPU as one kernel: select the most probable token of each row and store it.
+"""Kernels of a search on a GPU: the step of greedy decoding, and the reordered rows of a beam search.
 
-Each program processes one row. It reads the logits twice: first for the sum of exponentials, then for the highest log
-probability. Torch needs a dozen kernels for the same, whose launches take longer than their work.
-
-The definition is `IndependentSearch.advance(suppress_special_tokens(log_probabilities(logits)))` (decoding/samplers.py,
+A step of greedy decoding selects the most probable token of each row and stores it. Each program processes one row. It
+reads the logits twice: first for the sum of exponentials, then for the highest log probability. Torch needs a dozen
+kernels for the same, whose launches take longer than their work. The definition is
+`IndependentSearch.advance(suppress_special_tokens(log_probabilities(logits)))` (decoding/samplers.py,
 decoding/engine.py); tests/acceleration/test_greedy_step.py compares them.
+
+In a beam search, a hypothesis replaces another one of the same input.
+`tensor.copy_(tensor.index_select(0, parents))` writes and reads the whole key-value cache a second time. The parents of
+a row are rows of the same input, so a program can load a piece of all rows of one input, wait, and store the pieces
+where they belong. The definition is `reorder_rows` (core/batch.py); tests/acceleration/test_reorder_in_place.py
+compares them.
 """
 
 from dataclasses import dataclass, replace
@@ -96,3 +102,29 @@ def greedy_step(search: Any, logits: Tensor) -> DecodingStep:
     step = DecodingStep(*greedy_step_kernel(logits, state, PAD, EOS, SUPPRESSED_TOKENS.stop))
     search.history = replace(history, time=history.time.add_(1))
     return step
+
+
+REORDER_BLOCK = 8192
+"""The number of values that a program moves."""
+
+
+@triton.jit
+def _reorder(tensor, parents, width, row_size, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    first = tl.program_id(0).to(tl.int64) * width
+    beam, column = tl.arange(0, WIDTH), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    row, inside = first + beam, (beam < width)[:, None] & (column < row_size)[None, :]
+    parent = tl.load(parents + row, beam < width, 0)
+    values = tl.load(tensor + parent[:, None] * row_size + column[None, :], inside)
+    tl.debug_barrier()  # every thread has its values before any thread writes
+    tl.store(tensor + row[:, None] * row_size + column[None, :], values, inside)
+
+
+def reorder_in_place(tensor: Tensor, parents: Tensor, width: int) -> None:
+    """Row i of a contiguous tensor becomes its row `parents[i]`, which belongs to the same group of `width` rows."""
+    rows, row_size = tensor.size(0), tensor[0].numel()
+    padded_width = triton.next_power_of_2(width)
+    block = min(max(REORDER_BLOCK // padded_width, 1), triton.next_power_of_2(row_size))
+    values = tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
+    _reorder[(rows // width, triton.cdiv(row_size, block))](
+        values, parents, width, row_size, WIDTH=padded_width, BLOCK=block, num_warps=4
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from seq2see.layers.patch_embedding import PatchEmbedding, PixelNormalization, patchify
+from seq2see.models.vit import PatchEmbedding, PixelNormalization, patchify
 
 
 def test_patches_are_ordered_row_by_row_and_each_channel_by_itself():

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 from torch.testing import assert_close
 
-from seq2see.layers.resnet import (
+from seq2see.models.resnet_encoder import (
     NORMS_2D,
     ConvolutionalStem,
     DownsamplingBlock,
