@@ -8,50 +8,20 @@ over that of the frozen one. The right panel has the singular values of a few ma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from seq2see.inspection.plotting import BLUE, DPI, GREEN, ORANGE, label_text, save_figure, use_chinese_font
+from seq2see.inspection.singular_values import COLUMNS, AdaptedMatrix, resampled
 
-COLUMNS = 96
-"""The number of columns of the heat map; rows with more singular values show means, and rows with fewer repeat them."""
 ROW_HEIGHT, SMALLEST, LARGEST = 0.17, 3.2, 40.0
 """The height of a row, and the smallest and the largest height of the figure, in inches."""
 LABEL_ROWS = 70
 """With more matrices than this, only every second, third, ... row has a name."""
 SHOWN = 3
 """The number of matrices in the right panel: those that changed most."""
-
-
-@dataclass(frozen=True)
-class AdaptedMatrix:
-    """The singular values of a matrix without and with its adapter, each in descending order, and their factors."""
-
-    name: str
-    before: NDArray[np.float32]
-    after: NDArray[np.float32]
-    factors: NDArray[np.float32]
-    """The factor of each singular value of `before`."""
-
-    @property
-    def change(self) -> float:
-        """The root mean square of factor - 1."""
-        return float(np.sqrt(np.mean((self.factors - 1) ** 2)))
-
-
-def resampled(values: NDArray[np.float32], columns: int = COLUMNS) -> NDArray[np.float32]:
-    """A row of a heat map: the means of equal parts of the values; fewer values than columns are repeated.
-
-    >>> resampled(np.array([1, 3, 5, 7], np.float32), 2).tolist(), resampled(np.array([1, 2], np.float32), 4).tolist()
-    ([2.0, 6.0], [1.0, 1.0, 2.0, 2.0])
-    """
-    repeated = np.repeat(values, columns).reshape(columns, len(values))
-    means: NDArray[np.float32] = repeated.mean(axis=1, dtype=np.float32)
-    return means
 
 
 def draw_adapter(matrices: Sequence[AdaptedMatrix], path: Path) -> None:

@@ -23,6 +23,7 @@ from seq2see.acceleration.compiler import load_native_library
 from seq2see.acceleration.inference import Precision, optimize_for_inference, with_fast_search
 from seq2see.acceleration.native import native_unsupported_reason
 from seq2see.acceleration.swaps import Conditions, accelerate, plain_only
+from seq2see.adapters.adapt import merge
 from seq2see.adapters.expert import is_expert
 from seq2see.core.batch import Images, Sequences
 from seq2see.core.devices import device_of, pick_device
@@ -283,6 +284,7 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
         raise _damaged(folder, f"This model is damaged: {'; '.join(faults)}.")
     if is_expert(folder):
         stored = read_expert_model(folder, files, config, lambda base: read_model(base, torch.device("cpu")))
+        merge(stored.module)
         stored.module.to(device).eval()
         return stored
     tokenizers = Tokenizers.load(folder)
@@ -292,6 +294,17 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
         load_named_tensors(members[-1], from_bytes(read_verified(folder, weights_file(number), files)))
     module = Ensemble(members) if config.members else members[0]
     return StoredModel(config, module.to(device).eval(), tokenizers)  # type: ignore[arg-type]
+
+
+def read_adapted_model(folder: Path) -> StoredModel:
+    """The model of an expert with its adapter, which `read_model` merges into the weights."""
+    if not is_expert(folder):
+        raise UserError("This model has no adapter.", location=str(folder))
+    config = config_from_tree(json.loads((folder / "config.json").read_bytes()), str(folder / "config.json"))
+    files, faults = verify_folder(folder, config.step)
+    if faults:
+        raise _damaged(folder, f"This model is damaged: {'; '.join(faults)}.")
+    return read_expert_model(folder, files, config, lambda base: read_model(base, torch.device("cpu")))
 
 
 def _damaged(folder: Path, message: str) -> UserError:
