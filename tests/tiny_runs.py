@@ -175,6 +175,8 @@ RUNS: dict[str, tuple[str, Callable[[Path], Path], dict[str, object]]] = {
     "speech": ("transcribe", recordings_tsv, SPEECH),
     "speech-joint": ("transcribe-joint", recordings_tsv, SPEECH | {"training.steps": 200}),
     "series": ("forecast-gru", sine_csv, {"target.context_length": 12}),
+    # "transformer", adapted
+    "adapter": ("pocket-transformer", pairs, {"adapter.kind": "svf", "pretrained": "transformer"}),
 }
 
 
@@ -187,6 +189,8 @@ def tiny_run(name: str, root_folder: Path) -> Path:
     base, data, changes = RUNS[name]
     paths = {path for path, _, _ in walk(recipe(base))}
     small = {path: value for path, value in SMALL.items() if path in paths}
+    if "pretrained" in changes:
+        changes = changes | {"pretrained": str(tiny_run(str(changes["pretrained"]), root_folder))}
     evaluate(train_recipe(resolve(base, [data(data_folder)], small | changes), run))
     return run
 

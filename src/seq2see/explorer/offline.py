@@ -156,6 +156,13 @@ def architecture(recorder: ResponseRecorder) -> None:
         recorder.request("architecture/source", block=name)
 
 
+def adapter(recorder: ResponseRecorder) -> None:
+    """The changed matrices, and the singular values of each."""
+    recorder.request("adapter/factors")
+    for each in recorder.request("adapter/matrices")["matrices"]:
+        recorder.request("adapter/matrix", matrix=each["name"])
+
+
 def _block_names(block: dict[str, Any]) -> Iterator[str]:
     yield block["name"]
     for child in block["children"]:
@@ -352,6 +359,7 @@ VIEW_RECORDERS: dict[str, Callable[[ResponseRecorder], None]] = {
     "next-token": next_token,
     "decode": decode,
     "architecture": architecture,
+    "adapter": adapter,
     "compare": compare,
     "mistakes": mistakes,
     "embeddings": embeddings,

@@ -27,6 +27,7 @@ from seq2see.explorer.job_queue import JobQueue, QueueFull
 from seq2see.explorer.schemas import MAX_IMAGE_BYTES, ApiRequest, ArrayResponse, RunRequest
 from seq2see.explorer.security import Credentials, internal_error
 from seq2see.explorer.views import (
+    adapter,
     architecture,
     attention,
     embeddings,
@@ -41,6 +42,9 @@ from seq2see.explorer.views import (
 )
 from seq2see.explorer.workspace import OpenRun, RunNotFound, Workspace
 from seq2see.models.settings import ModelSettings
+
+VIEWS_OF_ALL_TASKS = ("adapter",)
+"""Views that do not depend on the task; those of a task are in `Task.views`."""
 
 
 def list_runs(workspace: Workspace) -> dict[str, Any]:
@@ -119,9 +123,10 @@ def views_of(run: OpenRun) -> list[str]:
         "compare": run.ready,
         "mistakes": run.ready and "curves" in capabilities,
         "architecture": run.ready,
+        "adapter": run.ready and run.model.stored.expert is not None,
         "embeddings": "embeddings" in capabilities,
     }
-    return [view for view, holds in supported.items() if holds and view in run.task.views]
+    return [view for view, holds in supported.items() if holds and view in (*run.task.views, *VIEWS_OF_ALL_TASKS)]
 
 
 def languages_of(run: OpenRun) -> list[str]:
@@ -153,6 +158,9 @@ class Route:
 
 ROUTES: dict[str, Route] = {
     "tokenize": Route(tokenize.TokenizeRequest, tokenize.tokenize),
+    "adapter/matrices": Route(RunRequest, adapter.matrices),
+    "adapter/factors": Route(RunRequest, adapter.factors),
+    "adapter/matrix": Route(adapter.MatrixRequest, adapter.matrix),
     "architecture/blocks": Route(architecture.BlocksRequest, architecture.blocks),
     "architecture/source": Route(architecture.SourceCodeRequest, architecture.source, uses_model=False),
     "compare/sides": Route(predict.CompareRequest, predict.compare),

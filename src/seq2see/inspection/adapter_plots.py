@@ -10,48 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from seq2see.inspection.plotting import BLUE, DPI, GRAY, GREEN, ORANGE, label_text, save_figure, use_chinese_font
+from seq2see.inspection.singular_values import COLUMNS, AdaptedMatrix, resampled
 
-COLUMNS = 96
-"""The number of columns of the heat map: as many of the singular values of each matrix are shown."""
 ROW_HEIGHT, SMALLEST, LARGEST = 0.17, 3.6, 9.0
 """The height of a row, and the smallest and the largest height of the figure, in inches."""
 SHOWN = 3
 """The number of matrices in the right panel: those that changed most."""
-
-
-@dataclass(frozen=True)
-class AdaptedMatrix:
-    """The singular values of a matrix without and with its adapter, each in descending order, and their factors."""
-
-    name: str
-    before: NDArray[np.float32]
-    after: NDArray[np.float32]
-    factors: NDArray[np.float32]
-    """The factor of each singular value of `before`."""
-
-    @property
-    def change(self) -> float:
-        """The root mean square of factor - 1."""
-        return float(np.sqrt(np.mean((self.factors - 1) ** 2)))
-
-
-def resampled(values: NDArray[np.float32], columns: int = COLUMNS) -> NDArray[np.float32]:
-    """A row of a heat map: some of the values at equal distances, or each several times.
-
-    Means would be the nearer to 1, the more values a matrix has.
-
-    >>> resampled(np.array([1, 3, 5, 7], np.float32), 2).tolist(), resampled(np.array([1, 2], np.float32), 4).tolist()
-    ([3.0, 7.0], [1.0, 1.0, 2.0, 2.0])
-    """
-    return values[((np.arange(columns) + 0.5) * len(values) / columns).astype(int)]
 
 
 def kind_of(name: str) -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -39,6 +38,7 @@ from seq2see.adapters.mixing import (
 )
 from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.core.devices import device_of
+from seq2see.core.documents import read_json
 from seq2see.core.errors import UserError, unknown_name
 from seq2see.data.dialogue import Dialogue, Message
 from seq2see.data.generated.puzzle_talk import NAMING_QUESTION
@@ -86,7 +86,7 @@ def read_expert_of(name: str) -> Expert:
             hint="Train one with --set adapter.kind=svf --set pretrained=BASE.",
         )
     config = folder / "config.json"  # of a run; an expert alone has none
-    step = int(json.loads(config.read_text(encoding="utf-8"))["step"]) if config.exists() else 0
+    step = int(read_json(config)["step"]) if config.exists() else 0
     return read_expert(folder, step)
 
 

@@ -6,18 +6,19 @@ changed after the base was moved; the fingerprint in `model/expert.json` decides
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from seq2see.adapters.adapt import adapters_of, merge
+from seq2see.adapters.adapt import adapters_of
 from seq2see.adapters.expert import Expert, check_base, expert_from_files
 from seq2see.adapters.layers import SingularValueAdapter
+from seq2see.core.documents import read_toml_tables
 from seq2see.core.errors import UserError
+from seq2see.inspection.singular_values import AdaptedMatrix, singular_values
 from seq2see.layers.positions import LearnedPositions2d
 from seq2see.models.build import named_tensors
 from seq2see.runs.run_folder import find_model
@@ -30,28 +31,28 @@ ADAPTER_FIGURE = "adapter/singular_values.png"
 
 
 @torch.no_grad()
-def draw_adapter_of(model: nn.Module, run: Path) -> None:
-    """Draw what the adapters of a model do to the singular values of its matrices."""
-    from seq2see.inspection.adapter_plots import AdaptedMatrix, draw_adapter  # matplotlib only where it is used
-
+def adapted_matrices(model: nn.Module) -> list[AdaptedMatrix]:
+    """The singular values of each matrix of a model that has an adapter, which must not be merged."""
     matrices = []
     for name, adapter in adapters_of(model).items():
         before, after = singular_values(adapter.base.weight), singular_values(adapter.weight)
         # The order of the singular values of SVF may change; its factors belong to the values before.
-        factors = after / before.clamp(min=TINY)
+        factors = after / before.clip(min=TINY)
         if isinstance(adapter, SingularValueAdapter):
-            factors = adapter.factors(adapter.z).float().cpu()
-        matrices.append(AdaptedMatrix(name, before.numpy(), after.numpy(), factors.numpy()))
-    draw_adapter(matrices, run / ADAPTER_FIGURE)
+            factors = adapter.factors(adapter.z).float().cpu().numpy()
+        matrices.append(AdaptedMatrix(name, before, after, factors))
+    return matrices
 
 
 TINY = 1e-6
 """A singular value below this counts as this in a quotient."""
 
 
-def singular_values(weight: Tensor) -> Tensor:
-    """The singular values of a matrix, the largest first."""
-    return torch.linalg.svdvals(weight.float()).cpu()
+def draw_adapter_of(model: nn.Module, run: Path) -> None:
+    """Draw what the adapters of a model do to the singular values of its matrices."""
+    from seq2see.inspection.adapter_plots import draw_adapter  # matplotlib only where it is used
+
+    draw_adapter(adapted_matrices(model), run / ADAPTER_FIGURE)
 
 
 @torch.no_grad()
@@ -74,22 +75,21 @@ def copy_base_weights(model: nn.Module, base: Any, is_copied: Callable[[str], bo
 def read_expert_model(
     folder: Path, files: dict[str, Any], config: ModelConfig, read_base: Callable[[Path], StoredModel]
 ) -> StoredModel:
-    """The model of an expert: its base, with the adapter merged into the weights."""
+    """The model of an expert: its base with the adapter, which is not merged into the weights."""
     expert = expert_from_files(folder, files)
     base = read_base(_base_folder(folder, expert))
     tokenizers = Tokenizers.load_own(folder, base.tokenizers)
     module = task_named(config.task).build(config.model, tokenizers)
     names = named_tensors(module)
     copy_base_weights(module, base.module, lambda name: name in names and name not in expert.new)
-    merge(expert.apply(module))
-    return StoredModel(config, module, tokenizers, expert)  # type: ignore[arg-type]
+    return StoredModel(config, expert.apply(module), tokenizers, expert)  # type: ignore[arg-type]
 
 
 def _base_folder(folder: Path, expert: Expert) -> Path:
     """The folder of the base of an expert, whose fingerprint is compared."""
     recipe, name = folder.parent / RECIPE, expert.config.base
     if recipe.is_file():
-        name = tomllib.loads(recipe.read_text(encoding="utf-8")).get("pretrained", name)
+        name = read_toml_tables(recipe).get("pretrained", name)
     try:
         base = find_model(name)
     except UserError:

@@ -23,6 +23,7 @@ from seq2see.acceleration.compiler import load_native_library
 from seq2see.acceleration.inference import Precision, optimize_for_inference, with_fast_search
 from seq2see.acceleration.native import native_unsupported_reason
 from seq2see.acceleration.swaps import Conditions, accelerate, plain_only
+from seq2see.adapters.adapt import merge
 from seq2see.adapters.expert import is_expert
 from seq2see.core.batch import Images, Sequences
 from seq2see.core.devices import device_of, pick_device
@@ -275,18 +276,12 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
     """Read and verify a model folder, or read a Hugging Face folder."""
     if is_pretrained(folder):
         return _read_pretrained(folder, device)
-    try:
-        tree = load_json(folder / "config.json")
-    except (OSError, ValueError) as error:
-        raise _damaged(folder, f"This model cannot be read: {error}.") from None
-    config = config_from_tree(tree, str(folder / "config.json"))
-    files, faults = verify_folder(folder, config.step)
-    if faults:
-        raise _damaged(folder, f"This model is damaged: {'; '.join(faults)}.")
     if is_expert(folder):
-        stored = read_expert_model(folder, files, config, lambda base: read_model(base, torch.device("cpu")))
+        stored = read_adapted_model(folder)
+        merge(stored.module)
         stored.module.to(device).eval()
         return stored
+    config, files = _read_config(folder)
     tokenizers = Tokenizers.load(folder)
     members = []
     for number, settings in enumerate((config.model, *config.members), 1):
@@ -302,6 +297,19 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
     return StoredModel(config, module.to(device).eval(), tokenizers)  # type: ignore[arg-type]
 
 
+def _read_config(folder: Path) -> tuple[ModelConfig, dict[str, Any]]:
+    """The configuration of a model folder, and the entries of its manifest, with which all files agree."""
+    try:
+        tree = load_json(folder / "config.json")
+    except (OSError, ValueError) as error:
+        raise _damaged(folder, f"This model cannot be read: {error}.") from None
+    config = config_from_tree(tree, str(folder / "config.json"))
+    files, faults = verify_folder(folder, config.step)
+    if faults:
+        raise _damaged(folder, f"This model is damaged: {'; '.join(faults)}.")
+    return config, files
+
+
 def _check_sizes(folder: Path, settings: Settings, tensors: Mapping[str, torch.Tensor]) -> None:
     """Raise an error if the sizes in the config cannot be those of the weights, before a model of that size is built.
 
@@ -314,6 +322,14 @@ def _check_sizes(folder: Path, settings: Settings, tensors: Mapping[str, torch.T
         if name in limits and isinstance(value, int) and value > limits[name]:
             message = f"By its config {path} is {str(value)[:40]}, more than its weights allow."
             raise _damaged(folder, message)
+
+
+def read_adapted_model(folder: Path) -> StoredModel:
+    """The model of an expert with its adapter, which `read_model` merges into the weights."""
+    if not is_expert(folder):
+        raise UserError("This model has no adapter.", location=str(folder))
+    config, files = _read_config(folder)
+    return read_expert_model(folder, files, config, lambda base: read_model(base, torch.device("cpu")))
 
 
 def _damaged(folder: Path, message: str) -> UserError:

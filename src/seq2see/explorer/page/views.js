@@ -1,5 +1,6 @@
 /** Every view, in the order of the menu. A new view is imported and listed here. */
 
+import { view as adapter } from "./views/adapter.js";
 import { view as architecture } from "./views/architecture.js";
 import { view as attention } from "./views/attention.js";
 import { view as compare } from "./views/compare.js";
@@ -17,6 +18,6 @@ import { view as vit } from "./views/vit.js";
 
 /** From training and architecture over inputs, hidden states and attention to outputs and their evaluation. */
 export const VIEWS = [
-  runs, architecture, tokenize, embeddings, positions, recurrent, vit, speech, attention, singleHead, nextToken, decode, compare,
+  runs, architecture, adapter, tokenize, embeddings, positions, recurrent, vit, speech, attention, singleHead, nextToken, decode, compare,
   mistakes,
 ];
