@@ -18,10 +18,11 @@ from seq2see.labs.results import claim_lines, read_result, result_lines, state_o
 from seq2see.labs.verdicts import Verdict
 
 IDS = list(EXPERIMENTS)
+LONG = {"C36", "C81"}
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in IDS])
 def test_an_experiment_runs_on_a_tiny_size(name, tmp_path):
     claim = find_claim(name)
     experiment, seeds = experiment_of(claim), []

@@ -50,7 +50,8 @@ LABS = {
         size={"steps": 100, "width": 64, "few": 200, "many": 8000},
         tiny={"steps": 2, "width": 8, "few": 4, "many": 9},
         would_change=(
-            "more training: after 100 steps the GRU is limited by the steps and not by the data; a learning rate for each model",
+            "more training: after 100 steps the GRU is limited by the steps and not by the data; "
+            "a learning rate for each model",
             "训练更久：100 步之后，限制 GRU 的是步数而不是数据；为每个模型单独调学习率",
         ),
         axes=Axes(("training sentences", "训练句数"), ("best validation loss", "最低验证集损失"), log_x=True),
