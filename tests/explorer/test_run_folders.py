@@ -152,3 +152,16 @@ class TestFoldersThatChange:
         response = Client(make_app(workspace())).post("gone", run="r1")
         assert (response.status_code, "is missing" in response.json()["message"]) == (422, True)
         assert "secret" not in response.text
+
+
+@pytest.mark.parametrize("content", ["", "\n", "source\n"])
+def test_an_empty_table_of_samples_has_no_rows(tmp_path, content):
+    opened = workspace(tmp_path)
+    path = opened.run("r6").folder.samples / "step-000010.tsv"
+    path.write_text(content)
+    response = Client(make_app(opened)).post("runs/samples", run="r6", step=10)
+    assert (response.status_code, response.json()["rows"]) == (200, [])
+    path.unlink()
+    path.symlink_to("/etc/hostname")
+    response = Client(make_app(opened)).post("runs/samples", run="r6", step=10)
+    assert (response.status_code, "is a link" in response.json()["message"]) == (422, True)
