@@ -25,6 +25,7 @@ from seq2see.runs.load import load
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
+from seq2see.tasks.translate import Translate
 
 SVF = {"adapter.kind": "svf", "training.learning_rate": 0.05}
 LORA = {"adapter.kind": "lora", "adapter.rank": 3, "adapter.alpha": 6.0}
@@ -186,6 +187,15 @@ def test_bad_settings_are_refused_in_one_sentence(data, base):
         tiny_recipe(data, pretrained="nowhere", **SVF)
     with pytest.raises(UserError, match=r"a model of the task translate; a training of the task caption"):
         resolve("caption", [], {"pretrained": str(base.path)})
+
+
+def test_a_task_that_ignores_the_vocabulary_of_its_base_is_noticed(base, tmp_path, monkeypatch):
+    other = tmp_path / "other.tsv"
+    other.write_text("".join(f"{name} 一\tone {name}\n" for name in "abcdefghijklmnopqrstuvwxyz"), encoding="utf-8")
+    fit = Translate.fit
+    monkeypatch.setattr(Translate, "fit", lambda self, recipe, train, pretrained: fit(self, recipe, train))
+    with pytest.raises(UserError, match="learned a vocabulary of its own"):
+        train_recipe(adapted(other, base, **SVF), tmp_path / "run")
 
 
 def test_bad_matrices_are_refused_before_a_folder_is_made(data, base, tmp_path):
