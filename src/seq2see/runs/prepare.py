@@ -284,7 +284,7 @@ def prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
 
 
 def _check_vocabulary(tokenizers: Tokenizers, pretrained: StoredModel) -> None:
-    """Refuse a vocabulary in which the token ids of a pretrained model mean something else; images have no token ids."""
+    """Refuse a vocabulary in which the token ids of a pretrained model mean something else."""
     new, old = tokenizers.target, pretrained.tokenizers.target
     if not isinstance(new, ImageProcessor) and new.fingerprint != old.fingerprint:
         raise UserError(
