@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -35,11 +36,13 @@ def adapted_matrices(model: nn.Module) -> list[AdaptedMatrix]:
     """The singular values of each matrix of a model that has an adapter, which must not be merged."""
     matrices = []
     for name, adapter in adapters_of(model).items():
-        before, after = singular_values(adapter.base.weight), singular_values(adapter.weight)
-        # The order of the singular values of SVF may change; its factors belong to the values before.
-        factors = after / before.clip(min=TINY)
         if isinstance(adapter, SingularValueAdapter):
-            factors = adapter.factors(adapter.z).float().cpu().numpy()
+            before = adapter.singular_values.cpu().numpy()
+            factors = adapter.factors(adapter.z).cpu().numpy()
+            after = np.sort(np.abs(before * factors))[::-1]  # z may be negative
+        else:
+            before, after = singular_values(adapter.base.weight), singular_values(adapter.weight)
+            factors = after / before.clip(min=TINY)
         matrices.append(AdaptedMatrix(name, before, after, factors))
     return matrices
 
