@@ -32,7 +32,7 @@ _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
-    """A text for a terminal: control characters, say in a file name, are escapes, so that no terminal obeys them.
+    r"""A text for a terminal: control characters, say in a file name, are escapes, so that no terminal obeys them.
 
     >>> print(printable("a\x1b[2Jb"))
     a\x1b[2Jb
