@@ -25,6 +25,7 @@ from seq2see.runs.load import load
 from seq2see.runs.report import write_report
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
+from seq2see.tasks.translate import Translate
 
 SVF = {"adapter.kind": "svf", "training.learning_rate": 0.05}
 LORA = {"adapter.kind": "lora", "adapter.rank": 3, "adapter.alpha": 6.0}
@@ -188,6 +189,15 @@ def test_bad_settings_are_refused_in_one_sentence(data, base):
         resolve("caption", [], {"pretrained": str(base.path)})
 
 
+def test_a_task_that_ignores_the_vocabulary_of_its_base_is_noticed(base, tmp_path, monkeypatch):
+    other = tmp_path / "other.tsv"
+    other.write_text("".join(f"{name} 一\tone {name}\n" for name in "abcdefghijklmnopqrstuvwxyz"), encoding="utf-8")
+    fit = Translate.fit
+    monkeypatch.setattr(Translate, "fit", lambda self, recipe, train, pretrained: fit(self, recipe, train))
+    with pytest.raises(UserError, match="learned a vocabulary of its own"):
+        train_recipe(adapted(other, base, **SVF), tmp_path / "run")
+
+
 def test_bad_matrices_are_refused_before_a_folder_is_made(data, base, tmp_path):
     for changes, message in (
         ({"adapter.kind": "svf", "adapter.matrices": ("*.mlp.*",)}, r"No matrix of this model matches '\*.mlp.\*'"),
@@ -223,7 +233,7 @@ def test_the_new_head_of_a_classifier_is_trained_and_stored(labeled, tmp_path):
     assert not read_expert(same_labels.model, step=4).new, "with the same labels, the head is that of the base"
 
 
-@pytest.mark.parametrize("task", ["write", "chat", "fill", "classify-image", "forecast", "caption"])
+@pytest.mark.parametrize("task", ["write", "chat", "fill", "classify-image", "forecast", "caption", "transcribe"])
 def test_models_of_every_kind_can_be_adapted(task, tmp_path):
     small = {"training.steps": 2, "training.evaluate_every": 2, "training.batch_tokens": 512, "training.patience": 0}
     files: list[Path] = []
@@ -252,7 +262,10 @@ def test_models_of_every_kind_can_be_adapted(task, tmp_path):
         files[0].write_text("the cat sat on the mat and a dog ran after the cat\n" * 60, encoding="utf-8")
     else:
         shapes = {} if task == "forecast" else {"corpus.size": 40}
+        if task == "transcribe":  # the encoder of the recipe has convolutions, and no linear layers
+            shapes |= {"encoder.kind": "transformer", "encoder.heads": 2}
         tiny = tiny_recipe(None, task, **small, **shapes)
+        shapes = {path: value for path, value in shapes.items() if path == "corpus.size"}
         changes = {"pretrained": str(train_recipe(tiny, tmp_path / "base").path), **shapes}
     if task in ("write", "chat"):
         small |= {"target.max_tokens": 24}

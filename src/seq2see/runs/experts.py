@@ -36,11 +36,12 @@ def draw_adapter_of(model: nn.Module, run: Path) -> None:
 
     matrices = []
     for name, adapter in adapters_of(model).items():
-        before, after = singular_values(adapter.base.weight), singular_values(adapter.weight)
-        # The order of the singular values of SVF may change; its factors belong to the values before.
-        factors = after / before.clamp(min=TINY)
         if isinstance(adapter, SingularValueAdapter):
-            factors = adapter.factors(adapter.z).float().cpu()
+            before, factors = adapter.singular_values.cpu(), adapter.factors(adapter.z).cpu()
+            after = (before * factors).abs().sort(descending=True).values  # z may be negative
+        else:
+            before, after = singular_values(adapter.base.weight), singular_values(adapter.weight)
+            factors = after / before.clamp(min=TINY)
         matrices.append(AdaptedMatrix(name, before.numpy(), after.numpy(), factors.numpy()))
     draw_adapter(matrices, run / ADAPTER_FIGURE)
 

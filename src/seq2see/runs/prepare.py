@@ -29,6 +29,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.core.settings import Settings, walk
 from seq2see.data.examples import Example, ImageExamples, short_name
+from seq2see.data.image_dataset import ImageProcessor
 from seq2see.data.recordings import RecordingExamples
 from seq2see.interop.checkpoint_files import is_pretrained
 from seq2see.runs.chat import template_for_training
@@ -282,6 +283,16 @@ def prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
         raise UserError(error.message, location=error.location or files, hint=error.hint) from None
 
 
+def _check_vocabulary(tokenizers: Tokenizers, pretrained: StoredModel) -> None:
+    """Refuse a vocabulary in which the token ids of a pretrained model mean something else."""
+    new, old = tokenizers.target, pretrained.tokenizers.target
+    if not isinstance(new, ImageProcessor) and new.fingerprint != old.fingerprint:
+        raise UserError(
+            "This task learned a vocabulary of its own, and not that of its pretrained model.",
+            hint="`Task.fit` has to return the tokenizers of `pretrained`, if there is one.",
+        )
+
+
 def _prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
     task = task_of(recipe)
     splits, reports = task.read(recipe)
@@ -291,6 +302,8 @@ def _prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
     if recipe.adapter is not None and pretrained is not None:
         chosen_matrices(pretrained.module, recipe.adapter)
     tokenizers = task.fit(recipe, splits["train"], pretrained)
+    if pretrained is not None:
+        _check_vocabulary(tokenizers, pretrained)
     train = task.dataset(recipe, tokenizers, splits["train"])
     valid = task.dataset(recipe, tokenizers, splits["valid"])
     if not task.generates:  # refuse labels that are not in the training data before training
