@@ -576,9 +576,9 @@ def verdict(values: Sequence[float]) -> dict[str, Any]:
     """Whether a difference is above 0, below 0, or not known.
 
     >>> verdict([1.0, 2.0, 1.5])["verdict"], verdict([1.0, -2.0, 1.5])["verdict"]
-    ('holds', 'cannot tell at this size')
+    ('holds', 'undecided at this size')
     """
-    found, unknown = interval(values), "cannot tell at this size"
+    found, unknown = interval(values), "undecided at this size"
     if len(values) == 1:
         return {"difference": found["mean"], "interval": "one seed", "verdict": unknown}
     word = "holds" if found["low"] > 0 else "does not hold" if found["high"] < 0 else unknown

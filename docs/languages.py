@@ -42,7 +42,7 @@ WORDS = {
     "change of the other tasks": "其他任务的变化", "CPU seconds": "CPU 秒", "answered by": "作答者", "mean": "平均",
     "base model": "基座模型", "claim": "论断", "difference, points": "差（百分点）", "verdict": "结论",
     "one seed": "一个种子",
-    "holds": "成立", "does not hold": "不成立", "cannot tell at this size": "在这个规模上无法判断",
+    "holds": "成立", "does not hold": "不成立", "undecided at this size": "在这个规模上无法判断",
     "SVF, cross-entropy": "SVF，交叉熵", "LoRA r = 8, cross-entropy": "LoRA r = 8，交叉熵",
     "LoRA r = 16, cross-entropy": "LoRA r = 16，交叉熵", "all weights, cross-entropy": "全部参数，交叉熵",
     "SVF, REINFORCE": "SVF，REINFORCE", "LoRA r = 8, REINFORCE": "LoRA r = 8，REINFORCE",

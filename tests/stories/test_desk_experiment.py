@@ -109,5 +109,5 @@ def test_intervals_and_verdicts_by_hand(desk):
     assert desk.interval([1.0, 2.0, 3.0]) == {"mean": 2.0, "low": -0.48, "high": 4.48}  # 2 ± 4.303 · 1 / √3
     assert desk.verdict([2.0, 2.5, 3.0])["verdict"] == "holds"
     assert desk.verdict([-2.0, -2.5, -3.0])["verdict"] == "does not hold"
-    assert desk.verdict([-2.0, 2.5, 3.0])["verdict"] == "cannot tell at this size"
-    assert desk.verdict([2.0])["verdict"] == "cannot tell at this size"
+    assert desk.verdict([-2.0, 2.5, 3.0])["verdict"] == "undecided at this size"
+    assert desk.verdict([2.0])["verdict"] == "undecided at this size"
