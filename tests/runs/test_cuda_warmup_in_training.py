@@ -26,7 +26,7 @@ def test_data_are_read_and_weights_initialized_during_the_warmup_and_steps_start
         order.append("read")
         return SimpleNamespace(fingerprints={}, train=None, valid=None)
 
-    def new_trainer(recipe, data):
+    def new_trainer(recipe, data, log):
         order.append("weights")
         return SimpleNamespace(model=nn.Linear(1, 1), device=torch.device("cpu"))
 
@@ -38,6 +38,7 @@ def test_data_are_read_and_weights_initialized_during_the_warmup_and_steps_start
     monkeypatch.setattr(train, "prepare", prepare)
     monkeypatch.setattr(train, "_open_folder", lambda run, recipe, data: None)
     monkeypatch.setattr(train, "new_trainer", new_trainer)
+    monkeypatch.setattr(train, "training_batches", lambda recipe, data, trainer, full: None)
     monkeypatch.setattr(train, "resume", resume)
     with pytest.raises(Interrupted):
         train.train_recipe(translate(), tmp_path / "run")

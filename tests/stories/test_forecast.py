@@ -152,8 +152,6 @@ def test_operations_without_meaning_for_a_series_are_refused(run: RunFolder):
         causal_layout(numbers.model)
     with pytest.raises(UserError, match="generates no text"):
         evaluate(run, num_beams=2)
-    with pytest.raises(UserError, match="no setting 'pretrained'"):
-        resolve("forecast", [], {}).with_(pretrained="runs/fill")
 
 
 @pytest.mark.parametrize(

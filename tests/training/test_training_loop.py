@@ -27,7 +27,7 @@ class RecordingLogger:
     def log(self, step: int, **metrics) -> None:
         self.lines.append(f"step {step}")
 
-    def flush(self, step: int) -> None:
+    def flush(self, step: int, last: bool = False) -> None:
         self.lines.append(f"flush {step}")
 
     def discard(self) -> None:

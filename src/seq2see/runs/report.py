@@ -373,7 +373,7 @@ def results_of(run: RunFolder, recipe: Tree) -> RunResults:
         read_metrics(run.path / "timing.jsonl"),
         read_scores(run),
         {path.stem: read_rows(path) for path in sorted(run.evaluation.glob("*.tsv"))},
-        {path.stem: _read_json(path) for path in documents if path.stem not in NOT_DOCUMENTS},
+        {path.stem: read_json(path) for path in documents if path.stem not in NOT_DOCUMENTS},
         {path.relative_to(run.path).as_posix() for path in sorted(run.path.glob("*/*.png"))},
     )
 
