@@ -52,8 +52,10 @@ FADING_DEPTH, FADING_HERTZ = 0.5, (0.05, 0.5)
 PEAKS = (0.1, 0.9)
 """The largest sample of a recording."""
 TRAIN_DB = (-3.0, 24.0)
-"""The signal-to-noise ratios of training, relative to that of valid and test: a few recordings are harder, and from the
-clear ones a model learns the letters, without which CTC stays at blanks for most of a training."""
+"""The signal-to-noise ratios of training, relative to that of valid and test: a few recordings are harder.
+
+From the clear ones a model learns the letters. Without them, CTC may predict the blank alone for most of a training.
+"""
 
 
 class MorseCorpus(Settings):
