@@ -176,6 +176,7 @@ EXPERIMENTS: dict[str, str] = {
     "C71": "receptive_field",
     "C72": "order_of_tokens",
     "C78": "speed",
+    "C80": "adapters_of_a_small_gpt",
     "C81": "blocks_of_a_transformer",
 }
 """The module of each experiment."""
@@ -271,10 +272,6 @@ UNTESTED: dict[str, tuple[str, str]] = {
     "C79": (
         "No experiment of its own: C71 measures which positions one layer covers.",
         "没有单独的实验：C71 测了一层能覆盖哪些位置。",
-    ),
-    "C80": (
-        "No experiment yet: it needs adapters of a trained model.",
-        "还没有实验：需要在训练好的模型上加适配器。",
     ),
     "C82": (
         "Not testable here: it is about human vision.",
