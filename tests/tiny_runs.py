@@ -153,6 +153,12 @@ SPEECH = {
     "encoder.depth": 1,
     "training.steps": 100,
     "training.batch_tokens": 800,
+    # These few tones are all alike: nothing but their pauses varies.
+    "augmentation.speed": 0.0,
+    "augmentation.tract": 0.0,
+    "augmentation.time_masks": 0,
+    "augmentation.frequency_masks": 0,
+    "augmentation.margin_seconds": 0.2,
 }
 
 # name: the recipe, its data, and other settings

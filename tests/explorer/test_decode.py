@@ -94,5 +94,5 @@ def test_a_target_that_is_the_output_of_the_model_has_no_divergence():
 def test_a_model_without_generation_and_a_missing_target_are_errors():
     with pytest.raises(UserError, match="target is empty"):
         exposure_of("rnn", "")
-    with pytest.raises(UserError, match="generates no texts"):
+    with pytest.raises(UserError, match="does not generate texts token by token"):
         tree_of("bert")

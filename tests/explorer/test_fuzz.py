@@ -42,5 +42,6 @@ def test_no_response_is_an_internal_error(seed, count):
     successes = Counter(
         request["url"] for request, response in zip(requests, responses, strict=True) if response.status_code == 200
     )
-    assert [name for name in ROUTES if not successes[f"/api/{name}"]] == []
+    # No run of this workspace has an adapter; test_adapter_view.py has one.
+    assert [name for name in ROUTES if not successes[f"/api/{name}"]] == [name for name in ROUTES if "adapter/" in name]
     assert {200, 400, 403, 404, 405, 415, 421, 422, 431} <= {response.status_code for response in responses}

@@ -90,7 +90,7 @@ def test_a_pretrained_language_model_takes_the_place_of_the_base_models(desk, tm
         name: desk.METHODS[name] for name in ("SVF, cross-entropy", "SVF, REINFORCE")
     })  # fmt: skip
     setting = tiny(desk, seeds=1, real=small_language_model(tmp_path / "model"), test_questions=1, shots=1,
-                   tested=("add", "sort"), batch_tokens={"cross-entropy": 200, "rewards": 150})  # fmt: skip
+                   batch_tokens={"cross-entropy": 200, "rewards": 150})  # fmt: skip
     base, _ = desk.desk_base(setting, 1, tmp_path)
     monkeypatch.setattr(desk, "desk_base", lambda *arguments: (short_replies(base), "fingerprint"))
     desk.Experiment(setting, tmp_path).run()

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.decoding.engine import Decoding
+from seq2see.decoding.engine import Decoding, GenerativeModel
 from seq2see.decoding.samplers import GNMT, Average, Hypothesis, LengthPenalty, NoPenalty, stable_topk
 from seq2see.decoding.search_tree import SearchTree
 from seq2see.explorer.inputs import check_length, model_input, require_text_model
@@ -138,8 +138,10 @@ def token_context(workspace: Workspace, request: PrefixRequest) -> GenerationCon
 def decoder_context(workspace: Workspace, request: PrefixRequest) -> GenerationContext:
     """The context of a generative model: the source and the prefix."""
     run = workspace.run(request.run)
-    if not run.task.generates:
-        raise UserError("This model generates no texts.", location=run.name, hint="Choose a run that generates texts.")
+    # A speech recognizer with CTC or a transducer generates texts, but not token by token.
+    if not run.task.generates or not isinstance(run.model.module, GenerativeModel):
+        message = "This model does not generate texts token by token."
+        raise UserError(message, location=run.name, hint="Choose a run that generates texts.")
     context: Any = token_context(workspace, request)
     return context
 

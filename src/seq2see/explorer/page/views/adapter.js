@@ -102,7 +102,7 @@ async function drawMatrix({ details, map, adapter }, app) {
   const title = app.t("values", { matrix: name });
   const chart = lineChart({ name: title, lines, xName: app.t("rank"), from: 0 });
   const { change } = adapter.matrices.find((each) => each.name === name);
-  fill(details, chart.element, legend(lines), make("p", { class: "note" }, app.t("change", { change: formatNumber(change) })));
+  fill(details, make("div", { class: "charts" }, chart.element), legend(lines), make("p", { class: "note" }, app.t("change", { change: formatNumber(change) })));
   map.mark({ row: adapter.matrices.findIndex((each) => each.name === name) });
   app.addDownload({ key: "values", name: title, figure: chart.svg, table: chart.table });
 }
