@@ -233,6 +233,7 @@ def test_the_benchmark_of_conversations_measures_our_model_in_each_precision(tmp
     assert 0 < rounded["divergence"] < 0.1
 
 
+@pytest.mark.long
 def test_the_benchmark_of_packed_layers_has_every_kind():
     import packed_layers
 
