@@ -59,7 +59,8 @@ def measure_adapters(seed: int, base_steps: int, steps: int, width: int, rank: i
     base, rows = train(lambda: gpt(width, 2), seed, base_steps), english_sentences().valid[: 2 * HELD_OUT]
     choosing, compared = backwards(rows[:HELD_OUT]), backwards(rows[HELD_OUT:])
     best = {}
-    for name, settings in {"svf": SVF(), "lora": LoRA(rank=rank)}.items():
+    adapters: dict[str, SVF | LoRA] = {"svf": SVF(), "lora": LoRA(rank=rank)}
+    for name, settings in adapters.items():
         models = [fine_tune(base, settings, rate, seed, steps) for rate in RATES]
         best[name] = min(models, key=lambda model: held_out_loss(model, choosing))
     weights = {name: sum(each.numel() for each in adapter_weights(model).values()) for name, model in best.items()}
