@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import math
 import re
 import statistics
 import time
@@ -39,6 +38,7 @@ from seq2see.data.dialogue_dataset import DialogueDataset
 from seq2see.data.generated.puzzle_talk import PuzzleTalk
 from seq2see.data.pair_dataset import bucketed_batches
 from seq2see.interop.chat_template_files import find_template
+from seq2see.labs.verdicts import Verdict, mean_interval
 from seq2see.recipes.registry import recipe
 from seq2see.runs.chat import as_chat
 from seq2see.runs.dispatch import BASE, Experts, dispatched_by_name, dispatched_by_shots
@@ -55,8 +55,6 @@ from seq2see.training.settings import Training
 RESULTS = Path(__file__).parent / "results" / "transformer2.json"
 OMITTED = ("fused-feed-forward",)
 """The parts that read the matrix of a layer instead of calling it: with an adapter, this matrix must be computed."""
-T_QUANTILES = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
-"""The 97.5 % quantile of Student's t, by the number of seeds."""
 
 
 @dataclass(frozen=True)
@@ -389,14 +387,14 @@ def share_right(model: Any, dialogues: Sequence[Dialogue]) -> float:
 
 
 def interval(values: Sequence[float]) -> dict[str, float]:
-    """The mean over the seeds, and its 95 % interval by Student's t.
+    """The mean with its 95 % interval by Student's t; one value has no interval.
 
     >>> interval([1.0, 2.0, 3.0])
     {'mean': 2.0, 'low': -0.48, 'high': 4.48}
     """
-    mean = statistics.fmean(values)
-    spread = T_QUANTILES[len(values)] * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    return {"mean": round(mean, 2), "low": round(mean - spread, 2), "high": round(mean + spread, 2)}
+    found = mean_interval(values, 0.95)
+    ends = (found.low, found.high) if len(values) > 1 else (found.estimate, found.estimate)
+    return {"mean": round(found.estimate, 2), "low": round(ends[0], 2), "high": round(ends[1], 2)}
 
 
 Rows = list[dict[str, Any]]
@@ -578,11 +576,13 @@ def verdict(values: Sequence[float]) -> dict[str, Any]:
     >>> verdict([1.0, 2.0, 1.5])["verdict"], verdict([1.0, -2.0, 1.5])["verdict"]
     ('holds', 'undecided at this size')
     """
-    found, unknown = interval(values), "undecided at this size"
+    found = interval(values)
     if len(values) == 1:
-        return {"difference": found["mean"], "interval": "one seed", "verdict": unknown}
-    word = "holds" if found["low"] > 0 else "does not hold" if found["high"] < 0 else unknown
-    return {"difference": found["mean"], "interval": f"{found['low']:+.1f} to {found['high']:+.1f}", "verdict": word}
+        return {"difference": found["mean"], "interval": "one seed", "verdict": str(Verdict.UNDECIDED)}
+    is_decided = found["low"] > 0 or found["high"] < 0
+    word = (Verdict.HOLDS if found["low"] > 0 else Verdict.DOES_NOT_HOLD) if is_decided else Verdict.UNDECIDED
+    ends = f"{found['low']:+.1f} to {found['high']:+.1f}"
+    return {"difference": found["mean"], "interval": ends, "verdict": str(word)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
